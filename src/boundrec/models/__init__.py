@@ -1,0 +1,1 @@
+"""The estimators: MBMF and the methods it is compared with."""
