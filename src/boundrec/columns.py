@@ -1,0 +1,136 @@
+"""Columns out of anybody's containers: arrays, lists, and pandas, polars or pyarrow frames and series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+Column = NDArray[Any] | list[Any]
+
+ACCEPTED = (
+    "an array or a list of (user id, item id) pairs, a pandas, polars or pyarrow frame with two columns, "
+    "or, to fit, a scipy sparse matrix (users × items) or a Ratings"
+)
+
+
+def pair_columns(X: Any) -> tuple[Column, Column]:
+    """User ids and item ids of pairs in any accepted form.
+
+    Parameters
+    ----------
+    X
+        An (n, 2) array, a list or tuple of pairs, or a pandas, polars or pyarrow frame with two columns. Each
+        column keeps its own type.
+    """
+    if issparse(X) or hasattr(X, "to_pairs"):
+        raise TypeError(
+            f"predict takes pairs of ids, not a {type(X).__name__}: "
+            "pass two columns of ids, for instance Ratings.read(...).to_pairs()[0]"
+        )
+    if isinstance(X, np.ndarray):
+        return _array_columns(X)
+    if isinstance(X, list | tuple):
+        return _list_columns(X)
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError:
+        raise TypeError(f"X is a {type(X).__name__}, but must be {ACCEPTED}") from None
+    except ValueError:
+        raise ValueError("the two columns of X must have different names: rename one of them") from None
+    names = frame.columns
+    if len(names) != 2:
+        raise ValueError(f"X must have two columns, user ids and item ids, but has {len(names)}: {names}")
+    users, items = (_series_column(frame[name]) for name in names)
+    return users, items
+
+
+def _array_columns(X: NDArray[Any]) -> tuple[Column, Column]:
+    if X.ndim != 2 or X.shape[1] != 2:
+        raise ValueError(f"X must have two columns, user ids and item ids, but has shape {X.shape}")
+    if np.ma.is_masked(X):
+        X = np.ma.filled(X.astype(object), None)
+    X = np.asarray(X)
+    return X[:, 0], X[:, 1]
+
+
+def _list_columns(X: Sequence[Any]) -> tuple[Column, Column]:
+    for row, pair in enumerate(X):
+        if not _is_pair(pair):
+            raise ValueError(
+                f"X must hold (user id, item id) pairs, but its row {row} is {short(pair)}: "
+                "pass list(zip(users, items)) when the ids are in two columns"
+            )
+    return [pair[0] for pair in X], [pair[1] for pair in X]
+
+
+def _is_pair(row: Any) -> bool:
+    """Only real sequences are pairs: "ab" has length two as well, and a set has no order."""
+    if isinstance(row, np.ndarray):
+        return row.shape == (2,)
+    return isinstance(row, list | tuple) and len(row) == 2
+
+
+def _series_column(series: Any) -> Column:
+    """A frame's column without loss: a missing value stays missing, an integer stays an integer."""
+    if series.dtype.is_numeric() and not series.is_null().any():
+        return np.asarray(series.to_numpy())
+    return list(series.to_list())
+
+
+def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
+    """One column of real numbers as float64; a missing value becomes NaN."""
+    if np.ma.is_masked(values):
+        values = np.ma.filled(values.astype(object), None)
+    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
+        native = native[native.columns[0]]
+    given = _series_column(native) if isinstance(native, nw.Series) else values
+    try:
+        column = np.asarray(given)
+        # Beside text NumPy turns every number into text: look at the values themselves.
+        column = np.asarray(given, dtype=object) if column.dtype.kind not in "biufc" else column
+    except ValueError:
+        raise ValueError(f"{where} must be one column of numbers, but its rows differ in length") from None
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(f"{where} must be one column of numbers, but has shape {column.shape}")
+    if column.dtype.kind == "c":
+        raise TypeError(
+            f"{where} must hold real numbers, but is complex: take the real part or the magnitude"
+        )
+    if column.dtype.kind == "O":
+        return np.fromiter(
+            (_number(one, row, where, what) for row, one in enumerate(column)), float, column.size
+        )
+    return column.astype(np.float64, copy=False)
+
+
+def _number(one: Any, row: int, where: str, what: str) -> float:
+    if isinstance(one, Real | Decimal | np.bool_):
+        return float(one)
+    if is_missing(one):
+        return np.nan
+    raise TypeError(
+        f"row {row} of {where} is {short(one)}, not a number: convert every {what} to a number first"
+    )
+
+
+def is_missing(one: Any) -> bool:
+    """None, NaN, NaT, and pandas' NA, which refuses to be compared."""
+    try:
+        return one is None or bool(one != one)
+    except (TypeError, ValueError):
+        return type(one).__name__ == "NAType"
+
+
+def short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,357 @@
+"""The one door for data: ids become row numbers, ratings become two CSR orders, every check happens here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from boundrec.columns import pair_columns, read_numbers
+from boundrec.ids import IdIndex
+
+__all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
+
+DUPLICATES = ("raise", "last", "mean")
+# Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
+SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
+INT32_MAX = np.iinfo(np.int32).max
+
+
+class Csr(NamedTuple):
+    """One row order of the ratings, handed to the kernels as it is.
+
+    Row i owns the entries ``indptr[i]:indptr[i + 1]``, with increasing ``indices``. A stored zero is an
+    observation. ``weights`` has size 0 when every observation counts once.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.floating]
+    weights: NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """Ratings in both row orders, with the ids of their users and items.
+
+    An observation with ``sample_weight`` 0 is kept (its user and item are known, the pair counts as seen) but
+    adds nothing to a fit.
+    """
+
+    by_user: Csr
+    by_item: Csr
+    users: IdIndex
+    items: IdIndex
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, those without a rating included."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, those without a rating included."""
+        return len(self.items)
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of observations."""
+        return int(self.by_user.indices.size)
+
+    def __len__(self) -> int:
+        return self.n_ratings
+
+    def __repr__(self) -> str:
+        return f"Ratings({self.n_ratings} ratings, {self.n_users} users × {self.n_items} items)"
+
+    @classmethod
+    def read(cls, X: Any, y: Any = None, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+        """Read ratings in any accepted form.
+
+        Parameters
+        ----------
+        X
+            Pairs of ids (see `from_pairs`), a scipy sparse matrix (see `from_sparse`), or a `Ratings`.
+        y
+            One rating for each pair; None for sparse matrices and `Ratings`, which hold their own.
+        sample_weight, duplicates
+            As in `from_pairs`.
+        """
+        if isinstance(X, Ratings):
+            if y is not None or sample_weight is not None:
+                raise ValueError(
+                    "a Ratings holds its own ratings and weights: pass y=None, sample_weight=None"
+                )
+            _check_duplicates_option(duplicates)
+            return X
+        if issparse(X):
+            if y is not None:
+                raise ValueError(
+                    "a sparse matrix holds its own ratings: pass y=None, or pass pairs of ids with y"
+                )
+            return cls.from_sparse(X, sample_weight=sample_weight, duplicates=duplicates)
+        return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates)
+
+    @classmethod
+    def from_pairs(cls, X: Any, y: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+        """Read pairs of ids with their ratings.
+
+        Parameters
+        ----------
+        X
+            Two columns, user ids and item ids: an array, a list of pairs, or a pandas, polars or pyarrow
+            frame. Ids are anything hashable and are numbered by first appearance.
+        y
+            One finite number (or bool) for each row of X.
+        sample_weight
+            One non-negative number for each row of X; None counts every observation once.
+        duplicates
+            What to do with a pair that comes more than once: ``"raise"``, keep the ``"last"``, or take the
+            ``"mean"`` (weighted, when there are weights, which then add up).
+        """
+        _check_duplicates_option(duplicates)
+        user_column, item_column = pair_columns(X)
+        if y is None:
+            raise ValueError(
+                "y is missing: pairs of ids need one rating each (only a sparse matrix needs no y)"
+            )
+        values = read_numbers(y, "y", "rating")
+        if len(user_column) != values.size:
+            raise ValueError(
+                f"X has {len(user_column)} rows but y has {values.size}: give one rating for each row"
+            )
+        if values.size == 0:
+            raise ValueError("X and y are empty: give at least one rating")
+        weights = _read_weights(sample_weight, values.size)
+        users, user_codes = IdIndex.encode(user_column, "user")
+        items, item_codes = IdIndex.encode(item_column, "item")
+        return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+        """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
+
+        Ids are 0 … N−1 and 0 … M−1; rows and columns without an entry count as known users and items.
+
+        Parameters
+        ----------
+        matrix
+            In COO, CSR, CSC, LIL or DOK format. Stored zeros are observations.
+        sample_weight
+            One non-negative number for each stored entry, in the order of ``matrix.tocoo().data``.
+        duplicates
+            As in `from_pairs`; a sparse matrix may store the same place twice.
+        """
+        _check_duplicates_option(duplicates)
+        _check_sparse(matrix)
+        entries = matrix.tocoo(copy=False)
+        values = read_numbers(entries.data, "the sparse matrix", "rating")
+        weights = _read_weights(sample_weight, values.size)
+        users, items = (IdIndex(np.arange(size, dtype=np.int64)) for size in matrix.shape)
+        user_codes, item_codes = (codes.astype(np.int32, copy=False) for codes in (entries.row, entries.col))
+        return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+
+    def to_pairs(self) -> tuple[NDArray[Any], NDArray[np.floating]]:
+        """Pairs of ids and their ratings, in the order of `by_user`, as cross validation wants them.
+
+        Returns
+        -------
+        X, y
+            X has shape (n, 2): int64 when all ids are integers, else object. The weights, if any, are
+            ``by_user.weights``, in the same order.
+        """
+        integers = self.users.ids.dtype == np.int64 and self.items.ids.dtype == np.int64
+        X = np.empty((self.n_ratings, 2), np.int64 if integers else object)
+        X[:, 0] = self.users.ids[self.user_of_rating()]
+        X[:, 1] = self.items.ids[self.by_user.indices]
+        return X, self.by_user.data.copy()
+
+    def user_of_rating(self) -> NDArray[np.int32]:
+        """Row number of the user of each entry of `by_user`."""
+        return _row_of_entry(self.by_user)
+
+    def item_of_rating(self) -> NDArray[np.int32]:
+        """Row number of the item of each entry of `by_item`."""
+        return _row_of_entry(self.by_item)
+
+    def keep(self, mask: NDArray[np.bool_]) -> Ratings:
+        """The ratings where a mask over the entries of `by_user` is True; all users and items stay."""
+        mask = np.asarray(mask)
+        if mask.dtype != np.bool_ or mask.shape != (self.n_ratings,):
+            raise ValueError(
+                f"mask must hold one bool for each of the {self.n_ratings} ratings, "
+                f"but is {mask.dtype} of shape {mask.shape}"
+            )
+        indptr, indices, data, weights = self.by_user
+        kept_before = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
+        if kept_before[-1] == 0:
+            raise ValueError("the mask keeps no rating: at least one must stay")
+        weights = weights[mask] if weights.size else weights
+        _check_some_weight(weights)
+        by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
+        return Ratings(by_user, _transposed(by_user, self.n_items), self.users, self.items)
+
+    def check_bounds(self, bounds: tuple[float | None, float | None]) -> None:
+        """Refuse ratings outside declared bounds; an end that is None is open."""
+        low, high = bounds
+        data = self.by_user.data
+        outside = np.zeros(data.size, bool)
+        if low is not None:
+            outside |= data < low
+        if high is not None:
+            outside |= data > high
+        if not outside.any():
+            return
+        first = int(outside.argmax())
+        user, item = self.user_of_rating()[first], self.by_user.indices[first]
+        raise ValueError(
+            f"ratings outside the declared bounds ({low}, {high}): {np.count_nonzero(outside)} of "
+            f"{data.size} (first: {_pair_name(self.users, user, self.items, item)}: {data.item(first)}); "
+            "widen bounds, or correct these ratings or leave them out"
+        )
+
+
+def _read_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    if sample_weight is None:
+        return np.empty(0)
+    weights = read_numbers(sample_weight, "sample_weight", "weight")
+    if weights.size != n:
+        raise ValueError(
+            f"sample_weight has {weights.size} values for {n} ratings: give one weight for each rating"
+        )
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        first = int(bad.argmax())
+        raise ValueError(
+            f"sample_weight must be finite and not negative, but {np.count_nonzero(bad)} of {n} are not "
+            f"(first: row {first}: {weights.item(first)}); use 0 to ignore a rating"
+        )
+    return weights
+
+
+def _check_some_weight(weights: NDArray[np.floating]) -> None:
+    if weights.size and not weights.any():
+        raise ValueError("all sample weights are 0, so no rating counts: give at least one a positive weight")
+
+
+def _check_duplicates_option(duplicates: str) -> None:
+    if duplicates not in DUPLICATES:
+        raise ValueError(f"duplicates must be one of {DUPLICATES}, not {duplicates!r}")
+
+
+def _check_sparse(matrix: Any) -> None:
+    if not bool(issparse(matrix)):
+        raise TypeError(f"from_sparse takes a scipy sparse matrix or array, not a {type(matrix).__name__}")
+    if matrix.ndim != 2:
+        raise ValueError(f"a sparse matrix of ratings must be users × items, but has shape {matrix.shape}")
+    if matrix.format not in SPARSE_FORMATS:
+        raise TypeError(
+            f"a sparse matrix in {matrix.format} format stores zeros that nobody observed: "
+            "build it in coo, csr or csc format"
+        )
+    if matrix.nnz == 0:
+        raise ValueError("the sparse matrix has no stored entries: give at least one rating")
+    if max(matrix.shape) > INT32_MAX:
+        raise ValueError(
+            f"a sparse matrix of shape {matrix.shape} is too large: at most {INT32_MAX} rows and columns"
+        )
+
+
+class _Entries(NamedTuple):
+    """Observations one by one, as they came or sorted."""
+
+    users: NDArray[np.int32]
+    items: NDArray[np.int32]
+    values: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str) -> Ratings:
+    _check_finite(entries, users, items)
+    order = _grouped(entries.items, len(items))
+    order = order[_grouped(entries.users[order], len(users))]
+    weights = entries.weights[order] if entries.weights.size else entries.weights
+    entries = _Entries(entries.users[order], entries.items[order], entries.values[order], weights)
+    repeated = (entries.users[1:] == entries.users[:-1]) & (entries.items[1:] == entries.items[:-1])
+    if repeated.any():
+        if duplicates == "raise":
+            first = int(repeated.argmax())
+            pair = _pair_name(users, entries.users[first], items, entries.items[first])
+            raise ValueError(
+                f"ratings of a pair that was rated before: {np.count_nonzero(repeated)} "
+                f"(first: {pair}, in rows {order[first]} and {order[first + 1]}); "
+                'pass duplicates="last" or "mean", or give each pair once'
+            )
+        entries = _merged(entries, np.flatnonzero(np.concatenate(([True], ~repeated))), duplicates)
+    del order, repeated
+    _check_some_weight(entries.weights)
+    weights = entries.weights if np.any(entries.weights != 1) else np.empty(0)
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.users, minlength=len(users)))))
+    by_user = Csr(indptr, entries.items, entries.values, weights)
+    return Ratings(by_user, _transposed(by_user, len(items)), users, items)
+
+
+def _check_finite(entries: _Entries, users: IdIndex, items: IdIndex) -> None:
+    bad = ~np.isfinite(entries.values)
+    if bad.any():
+        first = int(bad.argmax())
+        pair = _pair_name(users, entries.users[first], items, entries.items[first])
+        raise ValueError(
+            f"NaN or infinite ratings: {np.count_nonzero(bad)} of {bad.size} "
+            f"(first: row {first}, {pair}: {entries.values.item(first)}); leave them out"
+        )
+
+
+def _grouped(codes: NDArray[np.int32], n_groups: int) -> NDArray[np.integer]:
+    """Positions sorted by code, equal codes in their old order: scipy's transposition is a counting sort.
+
+    Row k of the matrix has its one entry in column codes[k]; nothing is ever summed.
+    """
+    n = codes.size
+    start = np.arange(n + 1, dtype=np.int32 if n <= INT32_MAX else np.int64)
+    positions: NDArray[np.integer] = (
+        csr_array((np.ones(n, np.int8), codes, start), shape=(n, n_groups)).tocsc().indices
+    )
+    return positions
+
+
+def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _Entries:
+    """One entry for each run of the same pair; entries are sorted, runs begin at starts."""
+    users, items, values, weights = entries
+    ends = np.append(starts[1:], values.size)
+    if duplicates == "last":
+        return _Entries(
+            users[starts], items[starts], values[ends - 1], weights[ends - 1] if weights.size else weights
+        )
+    share = np.ones(values.size)
+    if weights.size:
+        weights_added = np.add.reduceat(weights, starts)
+        # Where no observation of a pair counts there is no weighted mean: the plain one stands for it.
+        share = np.where(np.repeat(weights_added > 0, ends - starts), weights, 1.0)
+        weights = weights_added
+    mean = np.add.reduceat(share * values, starts) / np.add.reduceat(share, starts)
+    # Rounding must not carry the mean of ratings at a bound past that bound.
+    mean = np.clip(mean, np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts))
+    return _Entries(users[starts], items[starts], mean, weights)
+
+
+def _transposed(csr: Csr, n_columns: int) -> Csr:
+    """The other row order. Transposition keeps stored zeros and sorts the indices of every row."""
+    shape = (csr.indptr.size - 1, n_columns)
+    other = csr_array((csr.data, csr.indices, csr.indptr), shape=shape).tocsc()
+    indptr, indices = other.indptr.astype(np.int64), other.indices.astype(np.int32, copy=False)
+    weights = csr.weights
+    if weights.size:
+        weights = csr_array((weights, csr.indices, csr.indptr), shape=shape).tocsc().data
+    return Csr(indptr, indices, other.data, weights)
+
+
+def _row_of_entry(csr: Csr) -> NDArray[np.int32]:
+    return np.repeat(np.arange(csr.indptr.size - 1, dtype=np.int32), np.diff(csr.indptr))
+
+
+def _pair_name(users: IdIndex, user: int | np.integer, items: IdIndex, item: int | np.integer) -> str:
+    return f"user {users.ids.item(user)!r}, item {items.ids.item(item)!r}"
