@@ -55,7 +55,7 @@ def _array_columns(X: NDArray[Any]) -> tuple[Column, Column]:
     if X.ndim != 2 or X.shape[1] != 2:
         raise ValueError(f"X must have two columns, user ids and item ids, but has shape {X.shape}")
     if np.ma.is_masked(X):
-        X = np.ma.filled(X.astype(object), None)
+        X = np.where(np.ma.getmaskarray(X), None, np.ma.getdata(X))
     X = np.asarray(X)
     return X[:, 0], X[:, 1]
 
@@ -73,7 +73,7 @@ def _list_columns(X: Sequence[Any]) -> tuple[Column, Column]:
 def _is_pair(row: Any) -> bool:
     """Only real sequences are pairs: "ab" has length two as well, and a set has no order."""
     if isinstance(row, np.ndarray):
-        return row.shape == (2,)
+        return bool(row.shape == (2,))
     return isinstance(row, list | tuple) and len(row) == 2
 
 
@@ -87,7 +87,7 @@ def _series_column(series: Any) -> Column:
 def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
     """One column of real numbers as float64; a missing value becomes NaN."""
     if np.ma.is_masked(values):
-        values = np.ma.filled(values.astype(object), None)
+        values = np.where(np.ma.getmaskarray(values), None, np.ma.getdata(values))
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
         native = native[native.columns[0]]
@@ -132,5 +132,6 @@ def is_missing(one: Any) -> bool:
 
 
 def short(value: Any) -> str:
+    """A value as an error message shows it."""
     shown = repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."

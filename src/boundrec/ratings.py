@@ -312,9 +312,8 @@ def _grouped(codes: NDArray[np.int32], n_groups: int) -> NDArray[np.integer]:
     """
     n = codes.size
     start = np.arange(n + 1, dtype=np.int32 if n <= INT32_MAX else np.int64)
-    positions: NDArray[np.integer] = (
-        csr_array((np.ones(n, np.int8), codes, start), shape=(n, n_groups)).tocsc().indices
-    )
+    one_per_row: Any = csr_array((np.ones(n, np.int8), codes, start), shape=(n, n_groups))
+    positions: NDArray[np.integer] = one_per_row.tocsc().indices
     return positions
 
 
