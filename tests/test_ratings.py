@@ -299,7 +299,16 @@ def test_dates_fractions_and_unsigned_hashes_are_ids_too():
     assert IdIndex.encode(hashes)[0].codes([5, 2**64 - 1]).tolist() == [1, 0]
     assert IdIndex.encode(hashes)[0].codes(hashes).tolist() == [0, 1]
     days = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")
-    assert IdIndex.encode(days)[0].codes(days[::-1]).tolist() == [1, 0]
+    index, _ = IdIndex.encode(days)
+    assert index.codes(days[::-1]).tolist() == [1, 0]
+    assert index.ids.tolist() == list(days)
+
+
+def test_integers_at_the_ends_of_their_type_are_found():
+    ends = [2**63 - 1, 2**63 - 2, -(2**63)]
+    assert IdIndex.encode(np.array(ends[:2]))[0].codes(np.array(ends)).tolist() == [0, 1, -1]
+    assert IdIndex.encode(np.array(ends))[0].codes([*ends, 2**63]).tolist() == [0, 1, 2, -1]
+    assert IdIndex.encode(np.array([2.0**63, 1.0]))[0].codes([1, 2**63, 2**63 - 1]).tolist() == [1, 0, -1]
 
 
 def test_the_lookup_is_built_once_and_only_when_it_is_needed():

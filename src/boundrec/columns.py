@@ -55,9 +55,16 @@ def _array_columns(X: NDArray[Any]) -> tuple[Column, Column]:
     if X.ndim != 2 or X.shape[1] != 2:
         raise ValueError(f"X must have two columns, user ids and item ids, but has shape {X.shape}")
     if np.ma.is_masked(X):
-        X = np.where(np.ma.getmaskarray(X), None, np.ma.getdata(X))
+        X = _with_gaps(X)
     X = np.asarray(X)
     return X[:, 0], X[:, 1]
+
+
+def _with_gaps(masked: Any) -> NDArray[Any]:
+    """A masked array as objects, None where it is masked: np.asarray would show what lies under the mask."""
+    objects: NDArray[Any] = np.ma.getdata(masked).astype(object)
+    objects[np.ma.getmaskarray(masked)] = None
+    return objects
 
 
 def _list_columns(X: Sequence[Any]) -> tuple[Column, Column]:
@@ -87,7 +94,7 @@ def _series_column(series: Any) -> Column:
 def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
     """One column of real numbers as float64; a missing value becomes NaN."""
     if np.ma.is_masked(values):
-        values = np.where(np.ma.getmaskarray(values), None, np.ma.getdata(values))
+        values = _with_gaps(values)
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
         native = native[native.columns[0]]

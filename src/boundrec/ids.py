@@ -70,7 +70,7 @@ class IdIndex:
             return found
         if self._table is not None:
             low, table = self._table
-            inside = np.flatnonzero((column >= low) & (column < low + table.size))
+            inside = np.flatnonzero((column >= low) & (column <= low + table.size - 1))
             found[inside] = table[column[inside] - low]
         else:
             order, ascending = self._ascending
@@ -82,8 +82,7 @@ class IdIndex:
     @cached_property
     def _table(self) -> tuple[int, NDArray[np.int32]] | None:
         low, high = int(self.ids.min()), int(self.ids.max())
-        # The end of the table, high + 1, must itself be an int64.
-        if high - low >= _table_limit(len(self)) or high == INT64_MAX:
+        if high - low >= _table_limit(len(self)):
             return None
         table = np.full(high - low + 1, -1, np.int32)
         table[self.ids - low] = np.arange(len(self), dtype=np.int32)
