@@ -1,0 +1,415 @@
+"""Every compiled function of boundrec: plain arrays in, results in place, no options and no checks.
+
+Inside a kernel there are *rows* (being solved) and the *fixed* side, never users and items, so that one
+kernel serves both sides. A kernel works on the rows ``start`` to ``stop`` and no loop crosses a row: whatever
+thread runs which rows, the bits are the same. Ratings come as a ``Csr`` (``indptr, indices, data, weights``,
+see :mod:`boundrec.ratings`); an empty ``weights`` means that every observation counts once.
+
+Arithmetic is in float64 whatever the arrays hold, so float32 factors save memory and cost no accuracy here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+#: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
+_MATHS = {"contract", "reassoc", "nsz", "arcp"}
+#: A diagonal shift below this share of the trace is numerically zero.
+_TINY = 1e-10
+#: Newton's method takes up to 29 steps in the hardest cases seen (ALGORITHMS.md §7.4).
+_MAX_NEWTON = 50
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
+    settings = {"nogil": True, "fastmath": _MATHS, "error_model": "numpy"}
+    try:
+        return njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
+    except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
+        return njit(**settings)(function)  # type: ignore[no-any-return]
+
+
+# --- predictions, errors, gradients -------------------------------------------------------------------------
+
+
+@_compiled
+def _dot(x, y):
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k] * y[k]
+    return total
+
+
+@_compiled
+def squared_errors(csr, rows, fixed, out, start, stop):
+    """out_i = Σ_j c_ij (v_ij − w_i·h_j)² over the observations of row i."""
+    indptr, indices, data, weights = csr
+    for i in range(start, stop):
+        w = rows[i]
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            error = data[p] - _dot(w, fixed[indices[p]])
+            total += error * error * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def row_gradients(csr, rows, fixed, gradient, out, start, stop):
+    """gradient_i = −Σ_j c_ij e_ij h_j, half of ∂F/∂w_i (slip A4), and out_i = Σ_j c_ij e_ij², in one pass."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    g = np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        g[:] = 0.0
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            error = data[p] - _dot(w, h)
+            scaled = error * weights[p] if weights.size else error
+            total += error * scaled
+            for k in range(n_factors):
+                g[k] -= scaled * h[k]
+        gradient[i] = g
+        out[i] = total
+
+
+# --- spherical coordinates ----------------------------------------------------------------------------------
+
+
+@_compiled
+def spherical_to_cartesian(phi, radius, out, start, stop):
+    """w_k = r · sin φ_1 ⋯ sin φ_{k−1} · cos φ_k, without the last cosine for k = K."""
+    n_angles = phi.shape[1]
+    for i in range(start, stop):
+        prefix = radius[i]
+        for k in range(n_angles):
+            out[i, k] = prefix * np.cos(phi[i, k])
+            prefix *= np.sin(phi[i, k])
+        out[i, n_angles] = prefix
+
+
+@_compiled
+def angle_gradient(phi, radius, gradient, out, start, stop):
+    """∂F/∂φ from ∂F/∂w by one backward scan: O(K) a row where the paper's tensor takes O(K²).
+
+    With P_b = sin φ_1 ⋯ sin φ_{b−1} and q = g_K, for b = K−1, …, 1:
+    ∂F/∂φ_b = r P_b (q cos φ_b − g_b sin φ_b), then q ← g_b cos φ_b + q sin φ_b. Nothing is divided, so rows
+    with sin φ = 0 need no care.
+    """
+    n_angles = phi.shape[1]
+    cos, sin, prefix = np.empty(n_angles), np.empty(n_angles), np.empty(n_angles)
+    for i in range(start, stop):
+        product = radius[i]
+        for b in range(n_angles):
+            cos[b], sin[b], prefix[b] = np.cos(phi[i, b]), np.sin(phi[i, b]), product
+            product *= sin[b]
+        q = gradient[i, n_angles]
+        for b in range(n_angles - 1, -1, -1):
+            g = gradient[i, b]
+            out[i, b] = prefix[b] * (cos[b] * q - sin[b] * g)
+            q = cos[b] * g + sin[b] * q
+
+
+# --- one row's quadratic: q(w) = wᵀAw − 2bᵀw ------------------------------------------------------------------
+
+
+@_compiled
+def _normal_equations(csr, row, fixed, A, b):
+    """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j over one row's observations.
+
+    Four observations at a time: A is then read and written once for every four of them.
+    """
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    A[:] = 0.0
+    b[:] = 0.0
+    p, stop = indptr[row], indptr[row + 1]
+    while p + 4 <= stop:
+        h0, h1, h2, h3 = fixed[indices[p]], fixed[indices[p + 1]], fixed[indices[p + 2]], fixed[indices[p + 3]]
+        c0, c1, c2, c3 = 1.0, 1.0, 1.0, 1.0
+        if weights.size:
+            c0, c1, c2, c3 = weights[p], weights[p + 1], weights[p + 2], weights[p + 3]
+        v0, v1, v2, v3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+        for k in range(n_factors):
+            a0, a1, a2, a3 = c0 * h0[k], c1 * h1[k], c2 * h2[k], c3 * h3[k]
+            b[k] += v0 * a0 + v1 * a1 + v2 * a2 + v3 * a3
+            A_k = A[k]
+            for m in range(k + 1):
+                A_k[m] += a0 * h0[m] + a1 * h1[m] + a2 * h2[m] + a3 * h3[m]
+        p += 4
+    while p < stop:
+        h = fixed[indices[p]]
+        c = weights[p] if weights.size else 1.0
+        for k in range(n_factors):
+            a = c * h[k]
+            b[k] += data[p] * a
+            for m in range(k + 1):
+                A[k, m] += a * h[m]
+        p += 1
+
+
+@_compiled
+def _times(A, x, out):
+    """out = A x for a symmetric A given by its lower triangle."""
+    for k in range(x.shape[0]):
+        out[k] = A[k, k] * x[k]
+    for k in range(1, x.shape[0]):
+        total = 0.0
+        for m in range(k):
+            total += A[k, m] * x[m]
+            out[m] += A[k, m] * x[k]
+        out[k] += total
+
+
+@_compiled
+def _quadratic(A, b, x, work):
+    """q(x) = xᵀAx − 2bᵀx."""
+    _times(A, x, work)
+    return _dot(x, work) - 2.0 * _dot(b, x)
+
+
+@_compiled
+def _cholesky(A, mu, L):
+    """L Lᵀ = A + mu·I; False where that is not positive definite."""
+    for k in range(A.shape[0]):
+        L_k = L[k]
+        for m in range(k):
+            total = A[k, m] - _dot(L_k[:m], L[m][:m])
+            L_k[m] = total / L[m, m]
+        pivot = A[k, k] + mu - _dot(L_k[:k], L_k[:k])
+        if not pivot > 0.0:
+            return False
+        L_k[k] = np.sqrt(pivot)
+    return True
+
+
+@_compiled
+def _solve_lower(L, x):
+    """x ← L⁻¹ x."""
+    for k in range(x.shape[0]):
+        x[k] = (x[k] - _dot(L[k][:k], x[:k])) / L[k, k]
+
+
+@_compiled
+def _solve_upper(L, x):
+    """x ← L⁻ᵀ x."""
+    for k in range(x.shape[0] - 1, -1, -1):
+        x[k] /= L[k, k]
+        for m in range(k):
+            x[m] -= L[k, m] * x[k]
+
+
+@_compiled
+def _refine(A, b, L, x, work):
+    """Twice x ← x + (A + mu·I)⁻¹(b − A x): takes a tiny shift mu out of x, leaving null directions at zero."""
+    for _ in range(2):
+        _times(A, x, work)
+        for k in range(x.shape[0]):
+            work[k] = b[k] - work[k]
+        _solve_lower(L, work)
+        _solve_upper(L, work)
+        for k in range(x.shape[0]):
+            x[k] += work[k]
+
+
+@_compiled
+def _newton_step(L, w, norm, radius, work):
+    """The step in mu of Newton's method on 1/‖w(mu)‖ = 1/r; w(mu) = (A + mu·I)⁻¹ b. Lands left of the root."""
+    work[:] = w
+    _solve_lower(L, work)
+    return norm * norm / _dot(work, work) * (norm - radius) / radius
+
+
+@_compiled
+def _ball_row(A, b, radius, floor, w, scratch):
+    """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius (§7.4).
+
+    ``floor`` is the smallest shift that keeps A + mu·I safely definite; 0 where a ridge does so already.
+    """
+    L, x, work = scratch[:-2], scratch[-2], scratch[-1]
+    norm_b = np.sqrt(_dot(b, b))
+    if norm_b == 0.0:
+        w[:] = 0.0
+        return
+    _times(A, b, work)
+    low = norm_b / radius - _dot(b, work) / (norm_b * norm_b)  # left of the root, by Jensen's inequality
+    mu = max(floor, low)
+    for _ in range(_MAX_NEWTON):
+        if not _cholesky(A, mu, L):
+            mu = max(2.0 * mu, _TINY * norm_b)
+            continue
+        w[:] = b
+        _solve_lower(L, w)
+        _solve_upper(L, w)
+        norm = np.sqrt(_dot(w, w))
+        if mu <= floor:
+            x[:] = w
+            if floor > 0.0:
+                _refine(A, b, L, x, work)
+            free = np.sqrt(_dot(x, x))
+            if free <= radius or norm <= radius:
+                w[:] = x
+                if free > radius:
+                    w *= radius / free
+                return
+        if norm - radius <= 1e-9 * radius:
+            break
+        mu += _newton_step(L, w, norm, radius, work)
+    w *= radius / np.sqrt(_dot(w, w))
+
+
+@_compiled
+def _to_sphere(x, z, mu, curvature, radius):
+    """t with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
+
+    q(x + t z) = q(x) − 2 t mu xᵀz + t² curvature. On a tie the positive root, which leads towards the present row.
+    """
+    along = _dot(x, z)
+    half = np.sqrt(max(0.0, along * along + radius * radius - _dot(x, x)))
+    first, second = -along + half, -along - half
+    q_first = first * (first * curvature - 2.0 * mu * along)
+    q_second = second * (second * curvature - 2.0 * mu * along)
+    return second if q_second < q_first - 1e-14 * abs(q_first) else first
+
+
+@_compiled
+def _bottom_direction(L, present, z):
+    """z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
+
+    Returns zᵀ L Lᵀ z. In an exactly singular problem z is the present row's own part in the null space, so
+    what the data say nothing about stays as it is.
+    """
+    z[:] = present
+    if _dot(z, z) == 0.0:
+        z[0] = 1.0
+    for _ in range(2):
+        _solve_lower(L, z)
+        _solve_upper(L, z)
+        z /= np.sqrt(_dot(z, z))
+    total = 0.0
+    for k in range(z.shape[0]):
+        entry = 0.0
+        for m in range(k, z.shape[0]):
+            entry += L[m, k] * z[m]
+        total += entry * entry
+    return total
+
+
+@_compiled
+def _sphere_row(A, b, radius, present, w, scratch):
+    """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0 (§7.4).
+
+    Where b has (almost) no part along the bottom eigenvectors of A (the hard case; fewer observations than
+    factors make it the usual one) a bottom direction z completes w = x + t z; its gap is at most t² zᵀ(A+mu·I)z.
+    """
+    L, x, z, work = scratch[:-3], scratch[-3], scratch[-2], scratch[-1]
+    trace, smallest = 0.0, np.inf
+    for k in range(b.shape[0]):
+        trace += A[k, k]
+        smallest = min(smallest, A[k, k])
+    norm_b = np.sqrt(_dot(b, b))
+    floor = _TINY * trace
+    lower, upper = -smallest, norm_b / radius + 2.0 * floor
+    if norm_b > 0.0:
+        _times(A, b, work)
+        lower = max(lower, norm_b / radius - _dot(b, work) / (norm_b * norm_b))
+    scale = trace * radius * radius + norm_b * radius
+    mu = max(floor, lower)
+    w[:] = present
+    for _ in range(_MAX_NEWTON):
+        if not _cholesky(A, mu, L):
+            lower = max(lower, mu)
+            mu = lower + 0.3 * (upper - lower)
+            continue
+        w[:] = b
+        _solve_lower(L, w)
+        _solve_upper(L, w)
+        norm = np.sqrt(_dot(w, w))
+        x[:] = w
+        if mu == floor:
+            _refine(A, b, L, x, work)
+        reach = np.sqrt(_dot(x, x))
+        if abs(reach - radius) <= 1e-9 * radius:
+            w[:] = x
+            break
+        if reach > radius:
+            lower = max(lower, mu)
+            step = _newton_step(L, w, norm, radius, work) if norm > radius else 0.0
+            if mu + step > mu and mu + step < upper:
+                mu += step
+                continue
+            if norm <= radius:  # the root lies between 0 and the floor
+                w[:] = x
+                break
+        else:
+            upper = min(upper, mu)
+        rho = _bottom_direction(L, present, z)
+        t = _to_sphere(x, z, mu if mu != floor else 0.0, rho - mu, radius)
+        singular = mu == floor and rho - mu <= 0.01 * floor
+        lower = max(lower, mu - rho)
+        if singular or reach > radius or t * t * rho <= 1e-13 * scale or upper - lower <= 1e-15 * trace:
+            for k in range(w.shape[0]):
+                w[k] = x[k] + t * z[k]
+            break
+        step = _newton_step(L, w, norm, radius, work) if norm > 0.0 else -np.inf
+        mu = mu + step if lower < mu + step < upper else lower + 0.001 * (upper - lower)
+    norm = np.sqrt(_dot(w, w))
+    if norm > 0.0:
+        w *= radius / norm
+
+
+@_compiled
+def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + ridge·n_i‖w‖² over ‖w‖ ≤ r_i, for each row; n_i = Σ_j c_ij."""
+    n_factors = fixed.shape[1]
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 2, n_factors))
+    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        count = _row_weight(csr, i)
+        trace = 0.0
+        for k in range(n_factors):
+            trace += A[k, k]
+            A[k, k] += ridge * count
+        if trace == 0.0:
+            rows[i] = 0.0
+            continue
+        present[:] = rows[i]
+        _ball_row(A, b, radius[i], max(0.0, _TINY * trace - ridge * count), w, scratch)
+        feasible = _dot(present, present) <= radius[i] * radius[i] * (1.0 + 1e-6)
+        if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
+            rows[i] = w
+
+
+@_compiled
+def _row_weight(csr, row):
+    """Σ_j c_ij: the number of observations where none is weighted."""
+    indptr, _indices, _data, weights = csr
+    if weights.size == 0:
+        return float(indptr[row + 1] - indptr[row])
+    total = 0.0
+    for p in range(indptr[row], indptr[row + 1]):
+        total += weights[p]
+    return total
+
+
+@_compiled
+def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² over ‖w‖ = r_i, for each row; rows that say nothing stay."""
+    n_factors = fixed.shape[1]
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 3, n_factors))
+    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        trace = 0.0
+        for k in range(n_factors):
+            trace += A[k, k]
+        if trace == 0.0:
+            continue
+        present[:] = rows[i]
+        _sphere_row(A, b, radius[i], present, w, scratch)
+        if _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
+            rows[i] = w

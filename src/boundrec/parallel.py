@@ -1,0 +1,74 @@
+"""Runs a kernel over ranges of rows, on a pool of threads where that pays.
+
+The ranges come from the data alone and kernels never cross a row, so any number of threads gives the same bits.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: With fewer ratings than this, starting threads costs more than it saves.
+INLINE_BELOW = 50_000
+#: Ranges handed out: many more than cores, so that a slow one does not keep the others waiting.
+N_RANGES = 64
+#: What a row costs besides its ratings, in ratings: solving its small system.
+ROW_COST = 8
+
+
+def row_ranges(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Cut the rows into ranges of about equal work, at most ``N_RANGES`` of them, none empty."""
+    n_rows = len(indptr) - 1
+    work = indptr + ROW_COST * np.arange(n_rows + 1, dtype=np.int64)
+    targets = np.linspace(0, work[-1], N_RANGES + 1)[1:-1]
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(work, targets), [n_rows]]))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Threads to use: every core for None, counting back from all of them for negative numbers."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return available
+    if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise ValueError(f"n_jobs={n_jobs!r}: give a number of threads, -1 for every core, or None for the same.")
+    return max(1, available + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
+
+
+class RowPool:
+    """A context in which kernels run over rows: ``pool.run(kernel, indptr, *arguments)``."""
+
+    def __init__(self, n_jobs: int | None, n_ratings: int) -> None:
+        threads = thread_count(n_jobs)
+        self._executor = ThreadPoolExecutor(threads) if threads > 1 and n_ratings >= INLINE_BELOW else None
+        self._ranges: dict[int, tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._executor is not None:  # after Ctrl-C: finish the ranges under way, start no other
+            self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, kernel: Callable[..., Any], indptr: NDArray[np.int64], *arguments: Any) -> None:
+        """Call ``kernel(*arguments, start, stop)`` over all rows.
+
+        Named tuples go in as plain ones: Numba's cache on disk would otherwise hold on to their class by name.
+        """
+        arguments = tuple(tuple(a) if isinstance(a, tuple) else a for a in arguments)
+        if id(indptr) not in self._ranges:  # the array is kept beside its ranges, so its id stays its own
+            self._ranges[id(indptr)] = indptr, row_ranges(indptr)
+        ranges = self._ranges[id(indptr)][1]
+        if self._executor is None:
+            for start, stop in ranges:
+                kernel(*arguments, start, stop)
+            return
+        futures = [self._executor.submit(kernel, *arguments, start, stop) for start, stop in ranges]
+        for future in futures:
+            future.result()

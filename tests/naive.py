@@ -1,0 +1,113 @@
+"""The paper in plain loops and dense arrays: slow twins of the kernels, written to be read beside the equations.
+
+Conventions are the paper's: Z is the 0/1 mask, H is K × M, Φ is N × (K−1). Nothing here imports boundrec.
+"""
+
+import numpy as np
+from scipy.optimize import minimize
+
+
+def spherical_to_cartesian(phi, radius):
+    """One row: x_i = r s_i(φ) c_i(φ)."""
+    n = len(phi) + 1
+    x = np.empty(n)
+    for i in range(n):
+        sines = np.prod([np.sin(phi[j]) for j in range(i)])
+        x[i] = radius * sines * (np.cos(phi[i]) if i < n - 1 else 1.0)
+    return x
+
+
+def row_derivative(phi, radius):
+    """∂W_a:/∂Φ_ab as a (K−1) × K matrix, Eq. (dphi) case by case (with slip A2 corrected: Φ_ap)."""
+    k = len(phi) + 1
+    D = np.zeros((k - 1, k))
+    for b in range(k - 1):
+        for j in range(k):
+            if j < b:
+                continue
+            if j == b:
+                D[b, j] = -np.prod([np.sin(phi[p]) for p in range(j + 1)])
+            else:
+                others = np.prod([np.sin(phi[p]) for p in range(j) if p != b])
+                D[b, j] = np.cos(phi[b]) * others * (np.cos(phi[j]) if j < k - 1 else 1.0)
+    return radius * D
+
+
+def objective(V, Z, W, H):
+    return float(np.sum((Z * (V - W @ H)) ** 2))
+
+
+def angle_gradients(V, Z, phi, theta, radius_w, radius_h):
+    """D^Φ and D^Θ by the tensor formulation, without the factor 2 (as in Algorithm 1, slip A4)."""
+    W = np.array([spherical_to_cartesian(p, r) for p, r in zip(phi, radius_w, strict=True)])
+    H = np.array([spherical_to_cartesian(p, r) for p, r in zip(theta, radius_h, strict=True)]).T
+    grad_w = (Z * (W @ H)) @ H.T - (Z * V) @ H.T
+    grad_h = W.T @ (Z * (W @ H)) - W.T @ (Z * V)
+    tensor_w = np.array([row_derivative(p, r) for p, r in zip(phi, radius_w, strict=True)])
+    tensor_h = np.array([row_derivative(p, r) for p, r in zip(theta, radius_h, strict=True)])
+    return np.einsum("abk,ak->ab", tensor_w, grad_w), np.einsum("abk,ka->ab", tensor_h, grad_h)
+
+
+def quadratic(A, b, w):
+    return float(w @ A @ w - 2 * b @ w)
+
+
+def solve_row_by_eigen(A, b, radius, constraint, present=None):
+    """Global minimiser of wᵀAw − 2bᵀw on the sphere or in the ball, by eigendecomposition and bisection."""
+    values, Q = np.linalg.eigh(A)
+    values = np.maximum(values, 0.0)
+    c = Q.T @ b
+    top = max(values[-1], 1e-300)
+    null = values <= 1e-10 * top
+    c[null] = 0.0  # b lies in the range of A up to rounding
+    if constraint == "ball":
+        free = np.where(null, 0.0, c / np.where(null, 1.0, values))
+        if np.linalg.norm(free) <= radius:
+            return Q @ free
+    bottom = values - values[0] <= 1e-10 * top
+    rest = np.where(bottom, 0.0, c / np.where(bottom, 1.0, values - values[0]))
+    if np.linalg.norm(c[bottom]) <= 1e-12 * max(np.linalg.norm(c), 1e-300) and np.linalg.norm(rest) <= radius:
+        z = np.where(bottom, Q.T @ present if present is not None else 1.0, 0.0)
+        if np.linalg.norm(z) == 0:
+            z = bottom.astype(float)
+        return Q @ (rest + np.sqrt(radius**2 - rest @ rest) * z / np.linalg.norm(z))
+    low, high = 0.0, np.linalg.norm(c) / radius + top  # s = mu + λ_1
+    for _ in range(400):
+        s = (low + high) / 2
+        if np.linalg.norm(c / np.maximum(values - values[0] + s, 1e-300)) > radius:
+            low = s
+        else:
+            high = s
+    w = c / np.maximum(values - values[0] + high, 1e-300)
+    return Q @ (w * radius / np.linalg.norm(w))
+
+
+def solve_row_by_search(A, b, radius, constraint, rng, n_starts=40):
+    """The same by brute force: many local searches from random points (a projection keeps them feasible)."""
+
+    def point(x):
+        norm = np.linalg.norm(x)
+        if constraint == "ball" and norm <= radius:
+            return x
+        return x * radius / max(norm, 1e-300)
+
+    best = np.inf
+    for _ in range(n_starts):
+        start = point(rng.standard_normal(len(b)) * radius)
+        found = minimize(lambda x: quadratic(A, b, point(x)), start, method="BFGS", options={"gtol": 1e-12})
+        best = min(best, quadratic(A, b, point(found.x)))
+    return best
+
+
+def history_magnitudes(rows, values, n_rows, n_cols, share=0.1, count=None):
+    """Eqs. (41) to (43) for the rows, in loops: ω√(mean + std) + (1 − ω)√(global mean + std)."""
+    overall = np.sqrt(np.mean(values) + np.std(values))
+    magnitudes = []
+    for i in range(n_rows):
+        own = [v for r, v in zip(rows, values, strict=True) if r == i]
+        if not own:
+            magnitudes.append(overall)
+            continue
+        omega = min(len(own) / (share * n_cols), 1.0) if count is None else len(own) / (len(own) + count)
+        magnitudes.append(omega * np.sqrt(np.mean(own) + np.std(own)) + (1 - omega) * overall)
+    return np.array(magnitudes)
