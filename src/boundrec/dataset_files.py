@@ -1,0 +1,185 @@
+"""Finding the files that data sets are published in, and reading their formats with all their oddities."""
+
+import csv
+import html
+import io
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Folder = str | os.PathLike[str] | None
+
+CHUNK = 1 << 24  # bytes of a long file held at a time
+POINTS = (0, 1, 2, 3, 5)  # by behaviour: none, click, collect, cart, payment
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a data set's files come from: the names of their archives, without .zip, and the site."""
+
+    archives: tuple[str, ...]
+    site: str
+
+
+def data_folder(folder: Folder) -> Path | None:
+    """The folder given, else that of the environment variable BOUNDREC_DATA, else None."""
+    chosen = folder if folder is not None else os.environ.get("BOUNDREC_DATA")
+    return Path(chosen) if chosen else None
+
+
+def place(folder: Folder) -> str:
+    """The data folder in words."""
+    return str(
+        data_folder(folder) or "a folder, and name it by folder=... or the environment variable BOUNDREC_DATA"
+    )
+
+
+def find(file: str, origin: Origin, folder: Folder) -> IO[bytes] | None:
+    """Open the file in the folder, or in an archive's sub-folder or zip there; None when it is nowhere."""
+    root = data_folder(folder)
+    if root is None:
+        return None
+    for path in (root / file, *(root / archive / file for archive in origin.archives)):
+        if path.is_file():
+            return path.open("rb")
+    for path in (root / f"{archive}.zip" for archive in origin.archives):
+        if path.is_file():
+            with zipfile.ZipFile(path) as content:
+                for member in content.namelist():
+                    if PurePosixPath(member).name == file:
+                        return content.open(member)
+    return None
+
+
+def require(file: str, origin: Origin, folder: Folder) -> IO[bytes]:
+    """Open the file as `find` does, or say where to get it and where to put it."""
+    stream = find(file, origin, folder)
+    if stream is None:
+        raise FileNotFoundError(
+            f"{file} is not there. Download {origin.archives[0]}.zip from {origin.site} and put the archive, "
+            f"or the file from it, in {place(folder)}."
+        )
+    return stream
+
+
+def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool = True) -> list[NDArray]:
+    """User, item, rating and perhaps timestamp: the columns of a plain table."""
+    import polars as pl
+
+    types: dict[str, Any] = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64}
+    if timestamp:
+        types["timestamp"] = pl.Int64
+    try:
+        table = pl.read_csv(
+            file.read(), separator=separator, has_header=False, skip_rows=int(header), schema=types
+        )
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"A line is not {', '.join(types)} ({error}). Pass the file as published.") from None
+    if any(table.null_count().row(0)):
+        raise ValueError(f"A line lacks one of {', '.join(types)}. See whether the file is whole.")
+    return [column.to_numpy() for column in table.get_columns()]
+
+
+def titles(file: str, separator: str, encoding: str, origin: Origin, folder: Folder) -> dict[int, str] | None:
+    """Titles by id, the first two fields of each line; None where the file is missing."""
+    stream = find(file, origin, folder)
+    if stream is None:
+        return None
+    with io.TextIOWrapper(stream, encoding=encoding, newline="") as lines:
+        rows: Iterable[list[str]] = (
+            csv.reader(lines) if separator == "," else (line.split(separator) for line in lines)
+        )
+        return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
+
+
+def excel(file: IO[bytes]) -> NDArray[np.float64]:
+    """The numbers of the first sheet of an .xls file."""
+    try:
+        from python_calamine import CalamineWorkbook
+    except ImportError:
+        raise ImportError(
+            'Reading .xls files needs a package: pip install "boundrec[data]". Or save the tables as .csv.'
+        ) from None
+    book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
+    return np.array(book.get_sheet_by_index(0).to_python(), dtype=np.float64)
+
+
+def comma_separated(file: IO[bytes]) -> NDArray[np.float64]:
+    """The numbers of a .csv file without header; NaN where a field is empty."""
+    import polars as pl
+
+    table = pl.read_csv(file.read(), has_header=False, infer_schema=False)
+    return table.cast(pl.Float64).to_numpy()
+
+
+def book_ratings(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.float64]]:
+    """Users, ISBNs and ratings of BX-Book-Ratings.csv.
+
+    An ISBN may hold quotes, semicolons and backslashes. Lines that are no record even so are left out.
+    """
+    record = re.compile(r'"(\d+)";"(.*)";"(\d+)"\s*')
+    with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
+        found = [match.groups() for match in map(record.fullmatch, lines) if match]
+    if not found:
+        raise ValueError('No line is like "276725";"034545104X";"0". Pass BX-Book-Ratings.csv as published.')
+    user, isbn, rating = zip(*found, strict=True)
+    return np.array(user, dtype=np.int64), np.array(isbn), np.array(rating, dtype=np.float64)
+
+
+def book_titles(file: IO[bytes]) -> dict[str, str]:
+    r"""Titles by ISBN of BX-Books.csv.
+
+    Quotes in a title are escaped (\") or not, and where a backslash stands before the field's last quote the
+    author is in the same field. ISBN and title begin every line nevertheless.
+    """
+    record = re.compile(r'"([^"]*)";"((?:[^"\\]|\\.|"(?!;))*)')
+    with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
+        next(lines, None)
+        found = (match.groups() for match in map(record.match, lines) if match)
+        return {isbn: _plain(title) for isbn, title in found}
+
+
+def _plain(title: str) -> str:
+    unescaped = re.sub(r"\\(.)", r"\1", title)
+    return html.unescape(re.split(r'";(?=\S)', unescaped)[0])  # what follows is the author of a broken line
+
+
+def interest_points(file: IO[bytes]) -> tuple[NDArray, NDArray, NDArray]:
+    """Users, categories and points of the Tianchi records, summed chunk by chunk."""
+    import polars as pl
+
+    keys = ["user_id", "item_category"]
+    types: dict[str, Any] = dict.fromkeys([*keys, "behavior_type"], pl.Int64)
+    points = pl.Series("points", POINTS, dtype=pl.Int64)
+    total = pl.DataFrame(schema={**dict.fromkeys(keys, pl.Int64), "points": pl.Int64})
+    for chunk in line_chunks(file):
+        table = pl.read_csv(chunk, columns=list(types), schema_overrides=types)
+        behaviour = table["behavior_type"]
+        strange = behaviour.filter(~behaviour.is_between(1, 4).fill_null(False))
+        if len(strange):
+            raise ValueError(
+                f"{len(strange):,} records have a behavior_type other than 1 to 4 (first: {strange[0]!r}). "
+                "See whether the file is whole and the right one."
+            )
+        part = table.select(*keys, points.gather(behaviour))
+        total = pl.concat([total, part]).group_by(keys).agg(pl.col("points").sum())
+    user, category, value = total.sort(keys).get_columns()
+    return user.to_numpy(), category.to_numpy(), value.to_numpy()
+
+
+def line_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """Pieces of about CHUNK bytes that end with a line, each with the file's header in front."""
+    header, rest = file.readline(), b""
+    while piece := file.read(CHUNK):
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        if newline:
+            yield header + whole + newline
+    if rest.strip():
+        yield header + rest
