@@ -1,3 +1,7 @@
 """Recommendations that stay in bounds."""
 
+from boundrec.models.mbmf import MBMF
+from boundrec.ratings import Ratings
+
 __version__ = "0.1.0"
+__all__ = ["MBMF", "Ratings", "__version__"]

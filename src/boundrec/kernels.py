@@ -128,7 +128,12 @@ def _normal_equations(csr, row, fixed, A, b):
     b[:] = 0.0
     p, stop = indptr[row], indptr[row + 1]
     while p + 4 <= stop:
-        h0, h1, h2, h3 = fixed[indices[p]], fixed[indices[p + 1]], fixed[indices[p + 2]], fixed[indices[p + 3]]
+        h0, h1, h2, h3 = (
+            fixed[indices[p]],
+            fixed[indices[p + 1]],
+            fixed[indices[p + 2]],
+            fixed[indices[p + 3]],
+        )
         c0, c1, c2, c3 = 1.0, 1.0, 1.0, 1.0
         if weights.size:
             c0, c1, c2, c3 = weights[p], weights[p + 1], weights[p + 2], weights[p + 3]

@@ -84,7 +84,9 @@ class Ranges:
         data = csr.data - self.frame.offset
         if self.frame.tilt:
             data -= self.frame.tilt * np.repeat(rows, np.diff(csr.indptr)) * columns[csr.indices]
-        return csr._replace(data=data.astype(dtype, copy=False), weights=csr.weights.astype(dtype, copy=False))
+        return csr._replace(
+            data=data.astype(dtype, copy=False), weights=csr.weights.astype(dtype, copy=False)
+        )
 
 
 # --- frames -------------------------------------------------------------------------------------------------
@@ -102,7 +104,9 @@ def check_bounds(bounds: Any) -> Bounds:
             f"bounds={bounds!r}: give a pair such as (1, 5), (0, None), (None, 10), or None for no bounds."
         ) from None
     if (low is not None and np.isnan(low)) or (high is not None and np.isnan(high)):
-        raise ValueError(f"bounds={bounds!r}: an end that is not a number; write None where there is no bound.")
+        raise ValueError(
+            f"bounds={bounds!r}: an end that is not a number; write None where there is no bound."
+        )
     if low is not None and high is not None and low >= high:
         raise ValueError(f"bounds={bounds!r}: the lower end must be below the upper one.")
     return low, high
@@ -153,8 +157,12 @@ def historical_magnitudes(
     overall = _root_level(*_mean_and_std(frame.levels(history.by_user.data)))
     overall = max(overall, _smallest(frame))
     most = np.sqrt(frame.limit) if cap else np.inf
-    user = _own_and_overall(frame, ratings.users, history.by_user, history.users, overall, _weight(share, count, ratings.n_items))
-    item = _own_and_overall(frame, ratings.items, history.by_item, history.items, overall, _weight(share, count, ratings.n_users))
+    user = _own_and_overall(
+        frame, ratings.users, history.by_user, history.users, overall, _weight(share, count, ratings.n_items)
+    )
+    item = _own_and_overall(
+        frame, ratings.items, history.by_item, history.items, overall, _weight(share, count, ratings.n_users)
+    )
     unknown = min(overall, most)
     return Ranges(frame, np.minimum(user, most), np.minimum(item, most), unknown, unknown)
 
@@ -253,17 +261,23 @@ def contradictions(ratings: Ratings, ranges: Ranges) -> NDArray[np.bool_]:
     return np.asarray((values < lower - slack) | (values > upper + slack))
 
 
-def settle_contradictions(ratings: Ratings, ranges: Ranges, how: str) -> tuple[Ratings, Ranges, NDArray[np.bool_]]:
+def settle_contradictions(
+    ratings: Ratings, ranges: Ranges, how: str
+) -> tuple[Ratings, Ranges, NDArray[np.bool_]]:
     """Deal with observations outside their own range; also returns which they were (resolution A18)."""
     outside = contradictions(ratings, ranges)
     if not outside.any() or how == "keep":
         return ratings, ranges, outside
     if how == "raise":
-        raise ValueError(f'{describe_contradictions(ratings, ranges, outside)} Pass on_contradiction="widen" or "drop".')
+        raise ValueError(
+            f'{describe_contradictions(ratings, ranges, outside)} Pass on_contradiction="widen" or "drop".'
+        )
     if how == "widen":
         return ratings, _widen(ratings, ranges, outside), outside
     if outside.all():
-        raise ValueError('every rating lies outside its own range, nothing is left to fit: use on_contradiction="widen".')
+        raise ValueError(
+            'every rating lies outside its own range, nothing is left to fit: use on_contradiction="widen".'
+        )
     return ratings.keep(~outside), ranges, outside
 
 

@@ -1,0 +1,260 @@
+"""What every model shares: the fit loop with its stopping rule, and predictions for pairs of ids."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from boundrec.parallel import RowPool
+from boundrec.ratings import Csr, Ratings, pair_columns
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Callback = Callable[[int, float, Any], object]
+
+UNKNOWN = ("mean", "nan", "raise")
+#: How many ratings the overall mean counts for in the mean of a user or an item.
+PRIOR_COUNT = 5.0
+#: Pairs predicted at a time, so that gathered factors stay in the cache.
+BLOCK = 1 << 14
+
+
+class Sweep(NamedTuple):
+    """One iteration of an algorithm: where the objective stands, and whether anything moved (resolution A11)."""
+
+    objective: float
+    accepted: bool = True
+
+
+@dataclass
+class Side:
+    """One of the two factor matrices: the centred ratings in its row order, its magnitudes, its factors."""
+
+    csr: Csr
+    radius: Floats
+    factors: NDArray[np.floating]
+
+
+class StoppingRule:
+    """The paper's rule: the decrease is below ``tol`` for ``patience`` accepted iterations in a row.
+
+    The decrease is relative to max(F, 1), or absolute as printed in the paper (resolution A10).
+    """
+
+    def __init__(self, tol: float, patience: int, mode: str = "relative") -> None:
+        self._tol, self._patience, self._relative = tol, patience, mode == "relative"
+        self._previous = np.inf
+        self._calm = 0
+        self.decrease = np.inf
+
+    def converged(self, sweep: Sweep) -> bool:
+        """Take in one more sweep; True once the objective has come to rest."""
+        if sweep.accepted:
+            self.decrease = self._previous - sweep.objective
+            if self._relative and np.isfinite(self.decrease):
+                self.decrease /= max(abs(self._previous), 1.0)
+            self._calm = self._calm + 1 if self.decrease < self._tol else 0
+            self._previous = sweep.objective
+        return self._calm >= self._patience
+
+    @property
+    def still_falling(self) -> bool:
+        """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
+        return np.isfinite(self.decrease) and self.decrease > 100 * self._tol
+
+
+class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
+
+    A model provides ``_sweeps``, a generator that improves ``user_factors_`` and ``item_factors_`` in place and
+    yields a `Sweep` after each iteration, and ``_check_settings``. Everything else is here, once.
+    """
+
+    n_factors: int
+    on_unknown: str
+    duplicates: str
+    max_iter: int | None
+    tol: float
+    patience: int
+    dtype: Any
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    #: Factors of the model, one row for each user and each item.
+    user_factors_: NDArray[np.floating]
+    item_factors_: NDArray[np.floating]
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            Two columns of ids, users and items (array, list of pairs, pandas, polars or pyarrow), or a scipy
+            sparse matrix of users × items whose stored entries are the observations, or a `Ratings`.
+        y
+            One rating for each row of X; None for a sparse matrix or a `Ratings`.
+        sample_weight
+            How much each rating counts; None counts each once.
+        callback
+            Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
+        """
+        self._check_settings()
+        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        return self._fit(ratings, callback)
+
+    def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
+        self._learn_ids_and_means(ratings)
+        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+            self._iterate(self._sweeps(ratings, pool, self._generator()), callback)
+        return self
+
+    # --- what a model provides ------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        raise NotImplementedError
+
+    def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
+        raise NotImplementedError
+
+    def _default_max_iter(self) -> int:
+        return 500
+
+    def _predict_known(self, users: Codes, items: Codes) -> Floats:
+        """Predictions for row numbers that were trained."""
+        return dot_rows(self.user_factors_[users], self.item_factors_[items])
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(self.random_state)
+
+    def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> None:
+        """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
+        rule = StoppingRule(self.tol, self.patience, getattr(self, "tol_mode", "relative"))
+        max_iter = self._default_max_iter() if self.max_iter is None else self.max_iter
+        self.objectives_, self.seconds_, self.n_iter_, self.n_rejected_ = [], [], 0, 0
+        began, complete = time.perf_counter(), None
+        try:
+            for sweep in sweeps:
+                complete = self.user_factors_.copy(), self.item_factors_.copy()
+                self._record(sweep, time.perf_counter() - began)
+                asked_to_stop = callback is not None and callback(self.n_iter_, sweep.objective, self) is True
+                if rule.converged(sweep) or asked_to_stop:
+                    return
+                if self.n_iter_ >= max_iter:
+                    break
+        except KeyboardInterrupt:
+            if complete is None:
+                raise
+            self.user_factors_, self.item_factors_ = complete
+            warnings.warn(f"interrupted: the model is that of sweep {self.n_iter_}.", stacklevel=4)
+            return
+        if rule.still_falling:
+            warnings.warn(
+                f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
+                f"{rule.decrease:.2g} an iteration: raise max_iter for a closer fit, or tol if this is close enough.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _record(self, sweep: Sweep, seconds: float) -> None:
+        self.objectives_.append(sweep.objective)
+        self.seconds_.append(seconds)
+        self.n_iter_ += 1
+        self.n_rejected_ += not sweep.accepted
+        if self.verbose:
+            print(
+                f"{type(self).__name__} sweep {self.n_iter_}: objective {sweep.objective:.6g}, {seconds:.1f} s",
+                file=sys.stderr,
+            )
+
+    # --- predictions ----------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the rating of each pair of ids in X; ``on_unknown`` says what unknown ids get."""
+        return self._predict_codes(*self._codes(X))
+
+    def _codes(self, X: Any) -> tuple[Codes, Codes]:
+        """Row numbers of the ids in X; −1 for ids without a training rating."""
+        check_is_fitted(self, "item_factors_")
+        users, items = pair_columns(X)
+        user_codes, item_codes = self.user_ids_.codes(users), self.item_ids_.codes(items)
+        user_codes = np.where((user_codes >= 0) & self._user_seen[user_codes], user_codes, -1)
+        item_codes = np.where((item_codes >= 0) & self._item_seen[item_codes], item_codes, -1)
+        if self.on_unknown == "raise":
+            self._refuse_unknown("user", users, user_codes)
+            self._refuse_unknown("item", items, item_codes)
+        return user_codes, item_codes
+
+    def _refuse_unknown(self, kind: str, ids: Any, codes: Codes) -> None:
+        unknown = np.flatnonzero(codes < 0)
+        if unknown.size:
+            raise ValueError(
+                f"{unknown.size} pairs have a {kind} without training ratings (first: row {unknown[0]}, "
+                f'{kind} {list(ids)[unknown[0]]!r}). Pass on_unknown="mean" or "nan" to have them answered.'
+            )
+
+    def _predict_codes(self, users: Codes, items: Codes) -> Floats:
+        predictions = np.empty(len(users))
+        for start in range(0, len(users), BLOCK):
+            block = slice(start, start + BLOCK)
+            predictions[block] = self._predict_known(users[block], items[block])
+        unknown = (users < 0) | (items < 0)
+        if unknown.any():
+            predictions[unknown] = self._predict_unknown(users[unknown], items[unknown])
+        return predictions
+
+    def _predict_unknown(self, users: Codes, items: Codes) -> Floats:
+        """The known side's shrunken mean; the overall mean where neither is known."""
+        if self.on_unknown == "nan":
+            return np.full(len(users), np.nan)
+        answer = np.full(len(users), self.mean_)
+        answer = np.where(users >= 0, self.user_means_[users], answer)
+        return np.where(items >= 0, self.item_means_[items], answer)
+
+    def _learn_ids_and_means(self, ratings: Ratings) -> None:
+        self.n_features_in_ = 2
+        self.user_ids_, self.item_ids_ = ratings.users, ratings.items
+        self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items
+        self.mean_ = float(ratings.by_user.data.mean())
+        self.user_means_, self._user_seen = _shrunken_means(ratings.by_user, self.mean_)
+        self.item_means_, self._item_seen = _shrunken_means(ratings.by_item, self.mean_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
+    """Inner products row by row, summed in float64."""
+    return np.einsum("ij,ij->i", left, right, dtype=np.float64)
+
+
+def _shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings."""
+    counts = np.diff(csr.indptr)
+    totals = np.bincount(np.repeat(np.arange(len(counts)), counts), csr.data, len(counts))
+    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), counts > 0
