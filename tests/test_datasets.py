@@ -103,9 +103,7 @@ def test_jester_is_read_from_csv_exports_where_an_empty_field_is_missing_too(tmp
 def test_a_missing_part_of_jester_is_named(tmp_path):
     write_jester_csv(tmp_path)
     (tmp_path / "jester-data-2.csv").unlink()
-    with pytest.raises(
-        FileNotFoundError, match=r"jester-data-2.xls is not there.*jester_dataset_1_2.zip from https"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"jester-data-2.xls is not there.*jester_dataset_1_2.zip from https"):
         datasets.jester(tmp_path)
 
 
@@ -120,9 +118,7 @@ def test_a_rating_outside_the_scale_is_refused_with_its_place(tmp_path):
     write_jester_csv(tmp_path)
     second = tmp_path / "jester-data-2.csv"
     second.write_text(second.read_text().replace("-9.95", "-99.5"))
-    with pytest.raises(
-        ValueError, match=r"jester1 has 1 ratings outside \(-10, 10\) \(first: -99.5 at entry 3\)"
-    ):
+    with pytest.raises(ValueError, match=r"jester1 has 1 ratings outside \(-10, 10\) \(first: -99.5 at entry 3\)"):
         datasets.jester(tmp_path)
 
 
@@ -293,9 +289,7 @@ def test_movielens_1m_is_read_from_its_zip_with_double_colons_and_colons_in_titl
         archive.writestr("ml-1m/ratings.dat", "1::1193::5::978300760\n2::260::4::978302109\n")
         archive.writestr(
             "ml-1m/movies.dat",
-            "260::Star Wars: Episode IV - A New Hope (1977)::Action|Sci-Fi\n9::Not rated::Drama\n".encode(
-                "latin-1"
-            ),
+            "260::Star Wars: Episode IV - A New Hope (1977)::Action|Sci-Fi\n9::Not rated::Drama\n".encode("latin-1"),
         )
     data = datasets.movielens_1m(tmp_path)
     assert triples(data) == {(1, 1193, 5), (2, 260, 4)}
@@ -306,9 +300,7 @@ def test_movielens_latest_is_read_with_halves_after_many_integers_and_quoted_tit
     integers = "".join(f"{u},1,4,964982703\n" for u in range(1, 300))
     ratings = "userId,movieId,rating,timestamp\n" + integers + "300,2,0.5,9\n"
     write(tmp_path / "ml-latest-small/ratings.csv", ratings)
-    movies = (
-        'movieId,title,genres\n1,"American President, The (1995)",Comedy\n2,"""Great"" Performances é",x\n'
-    )
+    movies = 'movieId,title,genres\n1,"American President, The (1995)",Comedy\n2,"""Great"" Performances é",x\n'
     write(tmp_path / "ml-latest-small/movies.csv", movies, "utf-8")
     data = datasets.movielens_latest(tmp_path)
     assert data.rating[-2:].tolist() == [4, 0.5]
@@ -317,9 +309,7 @@ def test_movielens_latest_is_read_with_halves_after_many_integers_and_quoted_tit
 
 def test_lastfm_counts_have_no_upper_bound(tmp_path):
     write(tmp_path / "user_artists.dat", "userID\tartistID\tweight\n2\t51\t13883\n2\t52\t11690\n")
-    write(
-        tmp_path / "artists.dat", "id\tname\turl\tpictureURL\n51\tDuran Duran\thttp://x\thttp://y\n", "utf-8"
-    )
+    write(tmp_path / "artists.dat", "id\tname\turl\tpictureURL\n51\tDuran Duran\thttp://x\thttp://y\n", "utf-8")
     data = datasets.lastfm_hetrec(tmp_path)
     assert triples(data) == {(2, 51, 13883), (2, 52, 11690)}
     assert data.item_names.tolist() == ["Duran Duran", "(no title: 52)"]
@@ -429,9 +419,7 @@ def test_the_real_data_sets_have_their_documented_sizes(name, n_users, n_items, 
     st.none() | st.integers(2, 4),
     st.integers(0, 2**32),
 )
-def test_a_synthetic_matrix_has_the_quota_of_distinct_cells_and_no_empty_row_or_column(
-    n, m, choice, rank, seed
-):
+def test_a_synthetic_matrix_has_the_quota_of_distinct_cells_and_no_empty_row_or_column(n, m, choice, rank, seed):
     quota = choice.draw(st.integers(n + m - 1, n * m))  # no cover is larger than n + m - 1
     data = datasets.synthetic(n, m, quota / (n * m), (-2, 3), rank, seed)
     assert data.rating.size == quota
@@ -458,9 +446,7 @@ def test_every_cell_of_a_synthetic_matrix_is_about_equally_likely():
     for _ in range(2000):
         np.add.at(counts, synthetic.random_cells(6, 8, 0.5, rng), 1)
     assert counts.sum() == 2000 * 24
-    assert (
-        np.abs(counts / 2000 - 0.5).max() < 0.07
-    )  # 0.056 is five standard deviations; the cover adds little
+    assert np.abs(counts / 2000 - 0.5).max() < 0.07  # 0.056 is five standard deviations; the cover adds little
 
 
 @pytest.mark.parametrize("rank", [2, 3, 5])

@@ -124,9 +124,7 @@ def test_variation_of_a_small_example_is_that_worked_by_hand():
 
 @given(arrays(float, array_shapes(min_dims=2, max_dims=3, min_side=2, max_side=5), elements=ratings))
 def test_variation_is_zero_for_equal_restarts_and_does_not_see_a_shift_of_all(predictions):
-    assert metrics.variation(np.broadcast_to(predictions[:1], predictions.shape)) == pytest.approx(
-        (0, 0), abs=1e-12
-    )
+    assert metrics.variation(np.broadcast_to(predictions[:1], predictions.shape)) == pytest.approx((0, 0), abs=1e-12)
     mean, maximum = metrics.variation(predictions)
     naive = [np.sqrt(np.mean((c - c.mean()) ** 2)) for c in predictions.reshape(len(predictions), -1).T]
     assert mean == pytest.approx(np.mean(naive), abs=1e-9)
@@ -153,9 +151,7 @@ def test_ties_of_a_small_example_are_those_counted_by_hand():
 
 @given(st.data())
 def test_ties_agree_with_counting_in_plain_loops(data):
-    scores = data.draw(
-        arrays(float, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.integers(0, 5))
-    )
+    scores = data.draw(arrays(float, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.integers(0, 5)))
     n = data.draw(st.integers(1, scores.shape[1]))
     assert metrics.tie_share(scores, n) == pytest.approx(naive_tie_share(scores, n))
 

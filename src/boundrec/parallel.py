@@ -35,9 +35,7 @@ def thread_count(n_jobs: int | None) -> int:
     if n_jobs is None:
         return available
     if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise ValueError(
-            f"n_jobs={n_jobs!r}: give a number of threads, -1 for every core, or None for the same."
-        )
+        raise ValueError(f"n_jobs={n_jobs!r}: give a number of threads, -1 for every core, or None for the same.")
     return max(1, available + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
 
 

@@ -48,9 +48,10 @@ class Frame:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def levels(self, values: Floats) -> Floats:
+    def levels(self, values: NDArray[np.floating]) -> Floats:
         """Distances from the offset: what magnitudes are made of (resolution A15)."""
-        return np.abs(values - self.offset)
+        levels: Floats = np.abs(values - self.offset)
+        return levels
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,7 @@ class Ranges:
         data = csr.data - self.frame.offset
         if self.frame.tilt:
             data -= self.frame.tilt * np.repeat(rows, np.diff(csr.indptr)) * columns[csr.indices]
-        return csr._replace(
-            data=data.astype(dtype, copy=False), weights=csr.weights.astype(dtype, copy=False)
-        )
+        return csr._replace(data=data.astype(dtype, copy=False), weights=csr.weights.astype(dtype, copy=False))
 
 
 # --- frames -------------------------------------------------------------------------------------------------
@@ -104,15 +103,13 @@ def check_bounds(bounds: Any) -> Bounds:
             f"bounds={bounds!r}: give a pair such as (1, 5), (0, None), (None, 10), or None for no bounds."
         ) from None
     if (low is not None and np.isnan(low)) or (high is not None and np.isnan(high)):
-        raise ValueError(
-            f"bounds={bounds!r}: an end that is not a number; write None where there is no bound."
-        )
+        raise ValueError(f"bounds={bounds!r}: an end that is not a number; write None where there is no bound.")
     if low is not None and high is not None and low >= high:
         raise ValueError(f"bounds={bounds!r}: the lower end must be below the upper one.")
     return low, high
 
 
-def frame_for(bounds: Bounds, form: str, values: Floats) -> Frame:
+def frame_for(bounds: Bounds, form: str, values: NDArray[np.floating]) -> Frame:
     """The frame of the table above; ``values`` are all known ratings (only type iii, form n looks at them)."""
     low, high = bounds
     if form == "c":
@@ -154,8 +151,8 @@ def historical_magnitudes(
 
     ``cap`` keeps r_i s_j within the declared range, which mean + standard deviation alone may pass.
     """
-    overall = _root_level(*_mean_and_std(frame.levels(history.by_user.data)))
-    overall = max(overall, _smallest(frame))
+    levels = frame.levels(history.by_user.data)
+    overall = max(float(_root_level(levels.mean(), levels.std())), _smallest(frame))
     most = np.sqrt(frame.limit) if cap else np.inf
     user = _own_and_overall(
         frame, ratings.users, history.by_user, history.users, overall, _weight(share, count, ratings.n_items)
@@ -174,9 +171,7 @@ def _weight(share: float, count: float | None, n_others: int) -> Any:
     return lambda n: np.minimum(n / (share * n_others), 1.0)
 
 
-def _own_and_overall(
-    frame: Frame, ids: IdIndex, past: Csr, past_ids: IdIndex, overall: float, weight: Any
-) -> Floats:
+def _own_and_overall(frame: Frame, ids: IdIndex, past: Csr, past_ids: IdIndex, overall: float, weight: Any) -> Floats:
     """ω_i√(mean_i + std_i) + (1 − ω_i)·overall, Eq. (42), for the rows of ``ids``; no history means ω = 0."""
     counts = np.diff(past.indptr)
     rows = np.repeat(np.arange(len(counts)), counts)
@@ -190,10 +185,6 @@ def _own_and_overall(
     return np.maximum(np.where(where >= 0, past_magnitude[where], overall), FLOOR * overall)
 
 
-def _mean_and_std(values: Floats) -> tuple[float, float]:
-    return float(values.mean()), float(values.std())
-
-
 def _root_level(mean: Any, std: Any) -> Any:
     """√(mean + std), Eq. (41)."""
     return np.sqrt(mean + std)
@@ -201,7 +192,7 @@ def _root_level(mean: Any, std: Any) -> Any:
 
 def _smallest(frame: Frame) -> float:
     """A positive stand-in where the data leave no width at all."""
-    return 1e-6 * max(1.0, np.sqrt(abs(frame.offset)))
+    return 1e-6 * max(1.0, float(np.sqrt(abs(frame.offset))))
 
 
 def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matrix: bool) -> Ranges:
@@ -210,7 +201,8 @@ def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matri
         user, item = magnitudes
     except (TypeError, ValueError):
         raise ValueError(
-            f"magnitudes={magnitudes!r}: give one of {MAGNITUDES}, or a pair (users, items) of mappings id -> magnitude."
+            f"magnitudes={magnitudes!r}: give one of {MAGNITUDES}, or a pair (users, items) of mappings "
+            "id -> magnitude."
         ) from None
     r = _read_magnitudes(user, ratings.users, "user", from_matrix)
     s = _read_magnitudes(item, ratings.items, "item", from_matrix)
@@ -228,7 +220,8 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
         missing = [i for i in ids.ids.tolist() if i not in given]
         if missing:
             raise ValueError(
-                f"{len(missing)} {kind}s have no magnitude (first: {missing[0]!r}): give one for every {kind} in the ratings."
+                f"{len(missing)} {kind}s have no magnitude (first: {missing[0]!r}): "
+                f"give one for every {kind} in the ratings."
             )
         values = np.array([given[i] for i in ids.ids.tolist()], dtype=np.float64)
     elif not from_matrix:
@@ -244,7 +237,8 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
     if bad.any():
         first = int(bad.argmax())
         raise ValueError(
-            f"{bad.sum()} {kind} magnitudes are not positive numbers (first: {kind} {ids.ids[first]!r}: {values[first]:g})."
+            f"{bad.sum()} {kind} magnitudes are not positive numbers "
+            f"(first: {kind} {ids.ids[first]!r}: {values[first]:g})."
         )
     return values
 
@@ -261,9 +255,7 @@ def contradictions(ratings: Ratings, ranges: Ranges) -> NDArray[np.bool_]:
     return np.asarray((values < lower - slack) | (values > upper + slack))
 
 
-def settle_contradictions(
-    ratings: Ratings, ranges: Ranges, how: str
-) -> tuple[Ratings, Ranges, NDArray[np.bool_]]:
+def settle_contradictions(ratings: Ratings, ranges: Ranges, how: str) -> tuple[Ratings, Ranges, NDArray[np.bool_]]:
     """Deal with observations outside their own range; also returns which they were (resolution A18)."""
     outside = contradictions(ratings, ranges)
     if not outside.any() or how == "keep":

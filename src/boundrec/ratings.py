@@ -82,16 +82,12 @@ class Ratings:
         """
         if isinstance(X, Ratings):
             if y is not None or sample_weight is not None:
-                raise ValueError(
-                    "a Ratings holds its own ratings and weights: pass y=None, sample_weight=None"
-                )
+                raise ValueError("a Ratings holds its own ratings and weights: pass y=None, sample_weight=None")
             _check_duplicates_option(duplicates)
             return X
         if issparse(X):
             if y is not None:
-                raise ValueError(
-                    "a sparse matrix holds its own ratings: pass y=None, or pass pairs of ids with y"
-                )
+                raise ValueError("a sparse matrix holds its own ratings: pass y=None, or pass pairs of ids with y")
             return cls.from_sparse(X, sample_weight=sample_weight, duplicates=duplicates)
         return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates)
 
@@ -115,14 +111,10 @@ class Ratings:
         _check_duplicates_option(duplicates)
         user_column, item_column = pair_columns(X)
         if y is None:
-            raise ValueError(
-                "y is missing: pairs of ids need one rating each (only a sparse matrix needs no y)"
-            )
+            raise ValueError("y is missing: pairs of ids need one rating each (only a sparse matrix needs no y)")
         values = read_numbers(y, "y", "rating")
         if len(user_column) != values.size:
-            raise ValueError(
-                f"X has {len(user_column)} rows but y has {values.size}: give one rating for each row"
-            )
+            raise ValueError(f"X has {len(user_column)} rows but y has {values.size}: give one rating for each row")
         if values.size == 0:
             raise ValueError("X and y are empty: give at least one rating")
         weights = _read_weights(sample_weight, values.size)
@@ -219,9 +211,7 @@ def _read_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
         return np.empty(0)
     weights = read_numbers(sample_weight, "sample_weight", "weight")
     if weights.size != n:
-        raise ValueError(
-            f"sample_weight has {weights.size} values for {n} ratings: give one weight for each rating"
-        )
+        raise ValueError(f"sample_weight has {weights.size} values for {n} ratings: give one weight for each rating")
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         first = int(bad.argmax())
@@ -255,9 +245,7 @@ def _check_sparse(matrix: Any) -> None:
     if matrix.nnz == 0:
         raise ValueError("the sparse matrix has no stored entries: give at least one rating")
     if max(matrix.shape) > INT32_MAX:
-        raise ValueError(
-            f"a sparse matrix of shape {matrix.shape} is too large: at most {INT32_MAX} rows and columns"
-        )
+        raise ValueError(f"a sparse matrix of shape {matrix.shape} is too large: at most {INT32_MAX} rows and columns")
 
 
 class _Entries(NamedTuple):
@@ -322,9 +310,7 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
     users, items, values, weights = entries
     ends = np.append(starts[1:], values.size)
     if duplicates == "last":
-        return _Entries(
-            users[starts], items[starts], values[ends - 1], weights[ends - 1] if weights.size else weights
-        )
+        return _Entries(users[starts], items[starts], values[ends - 1], weights[ends - 1] if weights.size else weights)
     share = np.ones(values.size)
     if weights.size:
         weights_added = np.add.reduceat(weights, starts)

@@ -162,9 +162,7 @@ def at_least(user: ArrayLike, item: ArrayLike, count: int) -> Mask:
     user, item = _codes(user, item)
     kept = np.arange(user.size)
     while True:
-        enough = (np.bincount(user[kept])[user[kept]] >= count) & (
-            np.bincount(item[kept])[item[kept]] >= count
-        )
+        enough = (np.bincount(user[kept])[user[kept]] >= count) & (np.bincount(item[kept])[item[kept]] >= count)
         if enough.all():
             break
         kept = kept[enough]

@@ -36,9 +36,7 @@ def random_cover(n_users: int, n_items: int, rng: np.random.Generator) -> NDArra
     return np.sort(np.append(cells, rng.integers(n_users, size=empty.size) * n_items + empty))
 
 
-def independent_values(
-    n_entries: int, bounds: tuple[float, float], rng: np.random.Generator
-) -> NDArray[np.float64]:
+def independent_values(n_entries: int, bounds: tuple[float, float], rng: np.random.Generator) -> NDArray[np.float64]:
     """Independent uniform values, scaled to the bounds."""
     value = rng.random(n_entries)
     return scale(value, value.min(), value.max(), bounds)
@@ -61,9 +59,7 @@ def low_rank_values(
     return scale(value, everything.min(), everything.max(), bounds)
 
 
-def scale(
-    value: NDArray[np.float64], least: float, most: float, bounds: tuple[float, float]
-) -> NDArray[np.float64]:
+def scale(value: NDArray[np.float64], least: float, most: float, bounds: tuple[float, float]) -> NDArray[np.float64]:
     """Map [least, most] to the bounds, in place."""
     lower, upper = bounds
     value -= least

@@ -24,7 +24,7 @@ def cartesian_to_spherical(rows: NDArray[np.floating]) -> Floats:
     """Angles of each row: φ_k = atan2(‖w_{k+1:}‖, w_k), the last one atan2(w_K, w_{K−1})."""
     rows = np.asarray(rows, dtype=np.float64)
     tails = np.sqrt(np.cumsum(rows[:, ::-1] ** 2, axis=1))[:, ::-1]
-    phi = np.arctan2(tails[:, 1:], rows[:, :-1])
+    phi: Floats = np.arctan2(tails[:, 1:], rows[:, :-1])
     phi[:, -1] = np.arctan2(rows[:, -1], rows[:, -2])
     return phi
 
@@ -55,9 +55,7 @@ class AngleDescent:
 
     def sweeps(self) -> Iterator[Sweep]:
         """Iterate for ever, or until the steps are too small to move anything."""
-        self.objective = self._evaluate(
-            self.users, self.users.factors, self.items.factors, self.users.gradient
-        )
+        self.objective = self._evaluate(self.users, self.users.factors, self.items.factors, self.users.gradient)
         self._set_slope(self.users)
         while self.users.step > SMALLEST_STEP or self.items.step > SMALLEST_STEP:
             moved = self._move_together() if self._shared else self._move_in_turn()

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.parallel import RowPool
-from boundrec.ratings import Csr, Ratings, pair_columns
+from boundrec.parallel import RowPool, thread_count
+from boundrec.ratings import DUPLICATES, Csr, Ratings, pair_columns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -77,7 +77,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
 
     A model provides ``_sweeps``, a generator that improves ``user_factors_`` and ``item_factors_`` in place and
-    yields a `Sweep` after each iteration, and ``_check_settings``. Everything else is here, once.
+    yields a `Sweep` after each iteration. Everything else is here, once.
     """
 
     n_factors: int
@@ -90,6 +90,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     random_state: Any
     n_jobs: int | None
     verbose: int
+
+    #: Settings that are one of a few words.
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {"on_unknown": UNKNOWN, "duplicates": DUPLICATES}
+    MIN_FACTORS: ClassVar[int] = 1
 
     #: Factors of the model, one row for each user and each item.
     user_factors_: NDArray[np.floating]
@@ -130,7 +134,18 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # --- what a model provides ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        raise NotImplementedError
+        """Refuse settings that make no sense, with a sentence each; models add their own."""
+        for name, allowed in self.CHOICES.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name}={value!r}: give one of {', '.join(map(repr, allowed))}.")
+        if not is_whole(self.n_factors) or self.n_factors < self.MIN_FACTORS:
+            raise ValueError(f"n_factors={self.n_factors!r}: give a whole number of at least {self.MIN_FACTORS}.")
+        if self.max_iter is not None and (not is_whole(self.max_iter) or self.max_iter < 1):
+            raise ValueError(f"max_iter={self.max_iter!r}: give a whole number of at least 1, or None.")
+        if np.dtype(self.dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype={self.dtype!r}: give float32 or float64.")
+        thread_count(self.n_jobs)
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         raise NotImplementedError
@@ -153,7 +168,9 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
         rule = StoppingRule(self.tol, self.patience, getattr(self, "tol_mode", "relative"))
         max_iter = self._default_max_iter() if self.max_iter is None else self.max_iter
-        self.objectives_, self.seconds_, self.n_iter_, self.n_rejected_ = [], [], 0, 0
+        self.objectives_: list[float] = []
+        self.seconds_: list[float] = []
+        self.n_iter_ = self.n_rejected_ = 0
         began, complete = time.perf_counter(), None
         try:
             for sweep in sweeps:
@@ -248,9 +265,15 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def is_whole(value: Any) -> bool:
+    """Whether a setting is an integer (True and False are not)."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
     """Inner products row by row, summed in float64."""
-    return np.einsum("ij,ij->i", left, right, dtype=np.float64)
+    products: Floats = np.einsum("ij,ij->i", left, right, dtype=np.float64)
+    return products
 
 
 def _shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:

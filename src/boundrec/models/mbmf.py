@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import UNKNOWN, Callback, Codes, FactorisationModel, Floats, Side, Sweep
-from boundrec.parallel import RowPool, thread_count
+from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, Side, Sweep
+from boundrec.parallel import RowPool
 from boundrec.ranges import (
     CONTRADICTIONS,
     FORMS,
@@ -34,20 +34,7 @@ from boundrec.ranges import (
     historical_magnitudes,
     settle_contradictions,
 )
-from boundrec.ratings import DUPLICATES, Ratings
-
-CHOICES = {
-    "form": FORMS,
-    "constraint": ("ball", "sphere"),
-    "solver": ("exact", "angles"),
-    "init": ("auto", "angles", "sphere", "orthant"),
-    "step": ("dynamic", "fixed", "line-search"),
-    "steps": ("separate", "shared"),
-    "on_unknown": UNKNOWN,
-    "on_contradiction": CONTRADICTIONS,
-    "duplicates": DUPLICATES,
-    "tol_mode": ("relative", "absolute"),
-}
+from boundrec.ratings import Ratings
 
 
 class MBMF(FactorisationModel):
@@ -127,6 +114,19 @@ class MBMF(FactorisationModel):
     >>> bool(lower[0] <= prediction[0] <= upper[0])
     True
     """
+
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **FactorisationModel.CHOICES,
+        "form": FORMS,
+        "constraint": ("ball", "sphere"),
+        "solver": ("exact", "angles"),
+        "init": ("auto", "angles", "sphere", "orthant"),
+        "step": ("dynamic", "fixed", "line-search"),
+        "steps": ("separate", "shared"),
+        "on_contradiction": CONTRADICTIONS,
+        "tol_mode": ("relative", "absolute"),
+    }
+    MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
 
     def __init__(
         self,
@@ -238,14 +238,10 @@ class MBMF(FactorisationModel):
             return None
         pairs = history if isinstance(history, (tuple, list)) else (history,)
         if len(pairs) > 2:
-            raise ValueError(
-                f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings."
-            )
+            raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
         past = Ratings.read(*pairs, duplicates=self.duplicates)
         past.check_bounds(check_bounds(self.bounds))
-        known = (past.users.codes(ratings.users.ids) >= 0).any() or (
-            past.items.codes(ratings.items.ids) >= 0
-        ).any()
+        known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
                 f"history shares no user and no item with the ratings (its first user is {past.users.ids[0]!r}, "
@@ -256,9 +252,7 @@ class MBMF(FactorisationModel):
     def _choose_ranges(self, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
         """Frame and magnitudes for these ratings (resolutions A13 to A17)."""
         bounds = check_bounds(self.bounds)
-        values = (
-            ratings.by_user.data if past is None else np.append(ratings.by_user.data, past.by_user.data.min())
-        )
+        values = ratings.by_user.data if past is None else np.append(ratings.by_user.data, past.by_user.data.min())
         frame = frame_for(bounds, self.form, values)
         if not isinstance(self.magnitudes, str):
             return given_magnitudes(frame, ratings, self.magnitudes, from_matrix)
@@ -267,9 +261,7 @@ class MBMF(FactorisationModel):
         if self.magnitudes == "range" or (automatic and past is None and not one_sided):
             return constant_magnitudes(frame, bounds, ratings)
         cap = self.magnitudes != "paper"
-        return historical_magnitudes(
-            frame, ratings, past or ratings, self.history_share, self.history_count, cap
-        )
+        return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
 
     def _settle(self, ratings: Ratings) -> Ratings:
         """Deal with ratings outside their own range; one warning says how many there are."""
@@ -279,7 +271,8 @@ class MBMF(FactorisationModel):
         self.user_magnitudes_, self.item_magnitudes_ = self._ranges.user, self._ranges.item
         if outside.any() and self.on_contradiction == "keep":
             warnings.warn(
-                f'{describe_contradictions(before, ranges, outside)} Pass on_contradiction="widen" or "drop" to settle them.',
+                f"{describe_contradictions(before, ranges, outside)} "
+                'Pass on_contradiction="widen" or "drop" to settle them.',
                 stacklevel=3,
             )
         return ratings
@@ -326,9 +319,7 @@ class MBMF(FactorisationModel):
         users, items = self._codes(X)
         predictions = self._predict_codes(users, items)
         lower, upper = self._ranges.interval(self._ranges.product(users, items))
-        predictions = np.clip(
-            predictions, lower, upper
-        )  # past rounding nothing is cut but answers for the unknown
+        predictions = np.clip(predictions, lower, upper)  # past rounding nothing is cut but answers for the unknown
         return (predictions, lower, upper) if return_range else predictions
 
     def predict_range(self, X: Any) -> tuple[Floats, Floats]:
@@ -343,13 +334,7 @@ class MBMF(FactorisationModel):
 
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
-        check_choices(self, CHOICES)
-        if not _is_whole(self.n_factors) or self.n_factors < 2:
-            raise ValueError(
-                f"n_factors={self.n_factors!r}: give a whole number of at least 2 (one factor leaves a sign, no angle)."
-            )
-        if self.max_iter is not None and (not _is_whole(self.max_iter) or self.max_iter < 1):
-            raise ValueError(f"max_iter={self.max_iter!r}: give a whole number of at least 1, or None.")
+        super()._check_settings()
         if not 0 < self.history_share <= 1:
             raise ValueError(f"history_share={self.history_share!r}: give a share above 0 and up to 1.")
         if self.history_count is not None and not self.history_count > 0:
@@ -358,18 +343,13 @@ class MBMF(FactorisationModel):
             )
         if not self.initial_step > 0:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype={self.dtype!r}: give float32 or float64.")
         if isinstance(self.magnitudes, str) and self.magnitudes not in MAGNITUDES:
-            raise ValueError(
-                f"magnitudes={self.magnitudes!r}: give one of {MAGNITUDES}, or a pair of mappings."
-            )
+            raise ValueError(f"magnitudes={self.magnitudes!r}: give one of {MAGNITUDES}, or a pair of mappings.")
         if self.solver == "angles" and self.constraint == "ball":
             raise ValueError(
                 'solver="angles" moves on spheres: pass constraint="sphere", or solver="exact" for the ball.'
             )
         check_bounds(self.bounds)
-        thread_count(self.n_jobs)
 
 
 def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
@@ -408,15 +388,3 @@ def _solve(side: Side, fixed: NDArray[np.floating], pool: RowPool, constraint: s
         pool.run(solve_rows_ball, side.csr.indptr, side.csr, fixed, side.radius, 0.0, side.factors)
     else:
         pool.run(solve_rows_sphere, side.csr.indptr, side.csr, fixed, side.radius, side.factors)
-
-
-def check_choices(model: Any, choices: dict[str, tuple[str, ...]]) -> None:
-    """Refuse a setting that is none of its choices."""
-    for name, allowed in choices.items():
-        value = getattr(model, name)
-        if value not in allowed:
-            raise ValueError(f"{name}={value!r}: give one of {', '.join(map(repr, allowed))}.")
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -1,0 +1,42 @@
+"""What the six methods that MBMF is compared with have in common."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from boundrec.models.base import Callback, Codes, FactorisationModel, Floats
+from boundrec.ranges import check_bounds
+from boundrec.ratings import Ratings
+
+
+class RivalModel(FactorisationModel):
+    """A factorisation with at most one pair of bounds for all; predictions are cut to it only with ``clip=True``.
+
+    ``_offset`` is added to every inner product: a mean, or the shift that made the data non-negative.
+    """
+
+    bounds: Any
+    clip: bool
+    NEEDS_BOUNDS: ClassVar[bool] = False
+    _offset: float = 0.0
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        low, high = check_bounds(self.bounds)
+        if (self.NEEDS_BOUNDS or self.clip) and (low is None or high is None):
+            who = type(self).__name__ + ("" if self.NEEDS_BOUNDS else " with clip=True")
+            raise ValueError(f"bounds={self.bounds!r}: {who} needs both ends, such as bounds=(1, 5).")
+
+    def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
+        ratings.check_bounds(check_bounds(self.bounds))
+        return super()._fit(ratings, callback)
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the rating of each pair of ids in X; ``on_unknown`` says what unknown ids get."""
+        predictions = super().predict(X)
+        return np.clip(predictions, *check_bounds(self.bounds)) if self.clip else predictions
+
+    def _predict_known(self, users: Codes, items: Codes) -> Floats:
+        return self._offset + super()._predict_known(users, items)
