@@ -1,0 +1,179 @@
+"""One contract for all models: whatever the algorithm, these sentences hold."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from boundrec import MBMF
+
+MODELS = {
+    "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
+    "exact sphere": MBMF(3, bounds=(1, 5), constraint="sphere", max_iter=5, random_state=0),
+    "angles n": MBMF.as_in_paper(3, bounds=(1, 5), max_iter=20, random_state=0),
+    "angles c": MBMF.as_in_paper(3, form="c", bounds=(1, 5), max_iter=20, random_state=0),
+}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(params=MODELS, ids=str)
+def model(request):
+    return clone(MODELS[request.param])
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((30, 20)) < 0.4)
+    X = np.column_stack([users + 100, items + 1000])
+    return X, rng.integers(1, 6, len(users)).astype(float)
+
+
+def test_fitting_returns_the_model_and_sets_its_attributes(model, data):
+    X, y = data
+    assert model.fit(X, y) is model
+    assert model.user_factors_.shape[0] == model.n_users_ == len(np.unique(X[:, 0]))
+    assert model.item_factors_.shape[0] == model.n_items_ == len(np.unique(X[:, 1]))
+    assert model.n_iter_ == len(model.objectives_) == len(model.seconds_)
+    assert np.all(np.isfinite(model.objectives_))
+    assert model.predict(X).shape == y.shape
+    assert np.all(np.isfinite(model.predict(X)))
+
+
+def test_it_learns_something(model, data):
+    X, y = data
+    model.set_params(max_iter=60).fit(X, y)
+    assert np.mean((model.predict(X) - y) ** 2) < np.var(y)
+
+
+def test_settings_survive_cloning_and_fitting(model, data):
+    before = model.get_params()
+    model.fit(*data)
+    assert model.get_params() == before
+    assert clone(model).get_params() == before
+
+
+def test_the_same_seed_gives_the_same_bits(model, data):
+    first = clone(model).fit(*data).predict(data[0])
+    assert np.array_equal(first, model.fit(*data).predict(data[0]))
+
+
+def test_another_seed_starts_elsewhere(model, data):
+    first = clone(model).set_params(max_iter=1).fit(*data)
+    other = model.set_params(max_iter=1, random_state=1).fit(*data)
+    assert not np.array_equal(first.user_factors_, other.user_factors_)
+
+
+def test_one_two_and_five_threads_give_the_same_bits(model, data, monkeypatch):
+    monkeypatch.setattr("boundrec.parallel.INLINE_BELOW", 0)
+    fitted = [clone(model).set_params(n_jobs=n).fit(*data) for n in (1, 2, 5)]
+    for other in fitted[1:]:
+        assert np.array_equal(fitted[0].user_factors_, other.user_factors_)
+        assert np.array_equal(fitted[0].item_factors_, other.item_factors_)
+        assert fitted[0].objectives_ == other.objectives_
+
+
+def test_renaming_ids_changes_no_bit(model, data):
+    X, y = data
+    names = np.array([[f"u{u}", f"i{i}"] for u, i in X], dtype=object)
+    assert np.array_equal(clone(model).fit(X, y).predict(X), model.fit(names, y).predict(names))
+
+
+def test_stored_zeros_are_observations(model, data):
+    """Dropping a stored zero must change the fit; a model that takes zero for missing would not notice."""
+    X, y = data
+    zero = y == 1
+    model.set_params(bounds=(0, 4))
+    with_zeros = clone(model).fit(X, y - 1)
+    users, items = with_zeros.user_ids_.codes(X[:, 0]), with_zeros.item_ids_.codes(X[:, 1])
+    matrix = sp.csr_array((y - 1, (users, items)))
+    assert matrix.nnz == len(y)
+    from_matrix = clone(model).fit(matrix)
+    assert np.array_equal(with_zeros.user_factors_, from_matrix.user_factors_)
+    without = clone(model).fit(X[~zero], (y - 1)[~zero])
+    assert not np.allclose(with_zeros.predict(X[~zero]), without.predict(X[~zero]))
+
+
+def test_weights_of_two_count_like_nothing_else_changed(model, data):
+    """Doubling every weight doubles the objective of the same start."""
+    X, y = data
+    plain = clone(model).set_params(max_iter=1).fit(X, y)
+    doubled = clone(model).set_params(max_iter=1).fit(X, y, sample_weight=np.full(len(y), 2.0))
+    weighted = clone(model).set_params(max_iter=1).fit(X, y, sample_weight=np.linspace(0, 1, len(y)))
+    assert plain.objectives_ != doubled.objectives_
+    assert not np.array_equal(plain.user_factors_, weighted.user_factors_)
+
+
+def test_float32_factors_predict_like_float64(model, data):
+    X, y = data
+    double = clone(model).set_params(max_iter=2).fit(X, y)
+    single = clone(model).set_params(max_iter=2, dtype="float32").fit(X, y)
+    assert single.user_factors_.dtype == np.float32
+    assert np.allclose(double.predict(X), single.predict(X), atol=1e-2)
+
+
+def test_unknown_ids_are_answered_as_asked(model, data):
+    X, y = data
+    model.fit(X, y)
+    cold = [(X[0, 0], -1), (-1, X[0, 1]), (-1, -1)]
+    answers = model.predict(cold)
+    assert np.all((answers >= 1) & (answers <= 5))
+    assert answers[2] == pytest.approx(y.mean())
+    assert np.isnan(model.set_params(on_unknown="nan").predict(cold)).all()
+    with pytest.raises(ValueError, match="item -1"):
+        model.set_params(on_unknown="raise").predict(cold[:1])
+
+
+def test_a_callback_sees_every_sweep_and_may_stop(model, data):
+    seen = []
+
+    def callback(sweep, objective, fitted):
+        seen.append((sweep, objective))
+        return sweep == 3
+
+    model.fit(*data, callback=callback)
+    assert [sweep for sweep, _ in seen] == [1, 2, 3]
+    assert [objective for _, objective in seen] == model.objectives_
+
+
+def test_ctrl_c_leaves_the_last_complete_sweep(model, data):
+    kept = []
+
+    def callback(sweep, objective, fitted):
+        kept.append(fitted.user_factors_.copy())
+        if sweep == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted: the model is that of sweep 2"):
+        model.fit(*data, callback=callback)
+    assert np.array_equal(model.user_factors_, kept[1])
+    assert np.isfinite(model.predict(data[0])).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"n_factors": 0}, "n_factors=0"),
+        ({"n_factors": 2.5}, "n_factors=2.5"),
+        ({"max_iter": 0}, "max_iter=0"),
+        ({"dtype": "int64"}, "dtype='int64'"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+        ({"on_unknown": "zero"}, "on_unknown='zero'"),
+        ({"duplicates": "sum"}, "duplicates='sum'"),
+        ({"bounds": (5, 1)}, "lower end must be below"),
+    ],
+)
+def test_settings_without_sense_are_refused_in_a_sentence(model, data, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        model.set_params(**settings).fit(*data)
+
+
+def test_ratings_outside_the_declared_bounds_are_refused(model, data):
+    X, y = data
+    with pytest.raises(ValueError, match=r"outside the declared bounds \(1.0, 5.0\).*first: user"):
+        model.fit(X, np.where(np.arange(len(y)) == 7, 9.0, y))
+
+
+def test_verbose_prints_a_line_for_every_sweep(model, data, capsys):
+    model.set_params(verbose=1, max_iter=3).fit(*data)
+    assert len(capsys.readouterr().err.strip().splitlines()) == 3
