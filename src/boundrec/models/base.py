@@ -86,6 +86,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     max_iter: int | None
     tol: float
     patience: int
+    tol_mode: str = "relative"
     dtype: Any
     random_state: Any
     n_jobs: int | None
@@ -166,7 +167,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> None:
         """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
-        rule = StoppingRule(self.tol, self.patience, getattr(self, "tol_mode", "relative"))
+        rule = StoppingRule(self.tol, self.patience, self.tol_mode)
         max_iter = self._default_max_iter() if self.max_iter is None else self.max_iter
         self.objectives_: list[float] = []
         self.seconds_: list[float] = []

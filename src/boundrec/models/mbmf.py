@@ -103,7 +103,7 @@ class MBMF(FactorisationModel):
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
     infeasible_share_
-        Share of the training ratings outside their own range.
+        Share of the training ratings that lay outside their own range, before ``on_contradiction`` saw to them.
 
     Examples
     --------
