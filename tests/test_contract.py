@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from boundrec import MBMF, NMF
+from boundrec import MBMF, NMF, CCDPlusPlus
 
 MODELS = {
     "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
@@ -13,6 +13,8 @@ MODELS = {
     "angles n": MBMF.as_in_paper(3, bounds=(1, 5), max_iter=20, random_state=0),
     "angles c": MBMF.as_in_paper(3, form="c", bounds=(1, 5), max_iter=20, random_state=0),
     "nmf": NMF(3, bounds=(1, 5), max_iter=20, random_state=0),
+    "ccd++": CCDPlusPlus(3, bounds=(1, 5), max_iter=5, random_state=0),
+    "ccd++ plain": CCDPlusPlus(3, bounds=(1, 5), ridge_mode="plain", max_iter=5, random_state=0),
     "nmf ridge": NMF(3, bounds=(1, 5), ridge=0.02, max_iter=20, random_state=0),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
