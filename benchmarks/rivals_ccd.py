@@ -206,28 +206,29 @@ class Seconds(NamedTuple):
     processor: float
 
 
-def seconds_per_sweep(fit: Callable[[int], Any]) -> Seconds:
-    """What ten sweeps more cost, divided by ten: reading, starting and compiling cancel."""
-    took = []
-    for sweeps in (1, 11):
-        began = time.perf_counter(), time.process_time()
-        fit(sweeps)
-        took.append((time.perf_counter() - began[0], time.process_time() - began[1]))
-    return Seconds(*((long - short) / 10 for short, long in zip(*took, strict=True)))
+def seconds(fit: Callable[[int], Any], sweeps: int) -> Seconds:
+    """What one fit of so many sweeps takes."""
+    began = time.perf_counter(), time.process_time()
+    fit(sweeps)
+    return Seconds(time.perf_counter() - began[0], time.process_time() - began[1])
 
 
 def best_times(fits: dict[str, Callable[[int], Any]], repeats: int) -> dict[str, Seconds]:
-    """Best of several, taken in turns, so that a busy moment hits all."""
-    times: dict[str, list[Seconds]] = {name: [] for name in fits}
+    """Seconds a sweep: what ten more cost, divided by ten, so that reading, starting and compiling cancel.
+
+    Fits take turns, so that a busy moment hits all. The best of the short fits and the best of the long ones are
+    found first and subtracted then: the best of the differences would reward a short fit that was held up.
+    """
+    taken: dict[tuple[str, int], list[Seconds]] = {(name, sweeps): [] for name in fits for sweeps in (1, 11)}
     for _ in range(repeats):
-        for name, fit in fits.items():
-            times[name].append(seconds_per_sweep(fit))
-    return {name: Seconds(*map(min, zip(*values, strict=True))) for name, values in times.items()}
+        for name, sweeps in taken:
+            taken[name, sweeps].append(seconds(fits[name], sweeps))
+    best = {key: np.min(values, axis=0) for key, values in taken.items()}
+    return {name: Seconds(*(best[name, 11] - best[name, 1]) / 10) for name in fits}
 
 
-def compare_times(repeats: int, threads: int) -> float:
-    """Print seconds a sweep; the ratio of CCD++ as it is by default to the fastest of cmfrec's."""
-    data = load("movielens_1m")
+def sweep_fits(data: Dataset, threads: int) -> dict[str, Callable[[int], Any]]:
+    """Fits of a given number of sweeps to all ratings, by name."""
     ratings = Ratings.read(data.pairs, data.rating)
     matrix = as_matrix(data.pairs, data.rating, (data.n_users, data.n_items))
     trainset = surprise_trainset(data.pairs, data.rating)
@@ -240,27 +241,47 @@ def compare_times(repeats: int, threads: int) -> float:
     def cmfrec(**settings: Any) -> Callable[[int], Any]:
         return lambda sweeps: cmfrec_model(matrix, "weighted", 0, niter=sweeps, nthreads=threads, **settings)
 
-    fits: dict[str, Callable[[int], Any]] = {
+    def nmf(sweeps: int) -> Any:
+        return NMF(FACTORS, ridge=NMF_RIDGE, max_iter=sweeps, random_state=0, n_jobs=threads).fit(ratings)
+
+    return {
         "CCD++, 5 inner iterations (default)": ccdpp(5),
         "CCD++, 1 inner iteration": ccdpp(1),
         "cmfrec, conjugate gradients, float32 (default)": cmfrec(use_cg=True, use_float=True),
         "cmfrec, conjugate gradients, float64": cmfrec(use_cg=True, use_float=False),
         "cmfrec, Cholesky, float32": cmfrec(use_cg=False, use_float=True),
         "cmfrec, Cholesky, float64": cmfrec(use_cg=False, use_float=False),
-        "NMF": lambda sweeps: NMF(FACTORS, ridge=NMF_RIDGE, max_iter=sweeps, random_state=0, n_jobs=threads).fit(
-            ratings
-        ),
+        "NMF": nmf,
         "Surprise NMF (one thread)": lambda epochs: surprise_nmf(trainset, FACTORS, epochs, 0),
     }
-    for name in ("CCD++, 1 inner iteration", "NMF"):
-        fits[name](1)  # compiles
+
+
+def show_progress(data: Dataset, fits: dict[str, Callable[[int], Any]]) -> None:
+    """Print how far the sweeps of CCD++ and of cmfrec come: they are not alike."""
+    shape = data.n_users, data.n_items
+    everything = Split(data.pairs, data.rating, data.pairs, data.rating, shape)
+    counts = (1, 2, 5, 10, 20)
+    print(f"\nMovieLens 1M, K={FACTORS}, weighted ridge {RIDGES['weighted']}: objective / 1000 after so many sweeps\n")
+    print("| |" + "".join(f" {count} |" for count in counts) + "\n|---|" + "---|" * len(counts))
+    for name in (name for name in fits if "NMF" not in name):
+        reached = []
+        for count in counts:
+            model = fits[name](count)
+            factors = own_factors(model, shape) if name.startswith("CCD++") else (model.A_, model.B_)
+            reached.append(objective(everything, factors, RIDGES["weighted"], "weighted") / 1000)
+        print(f"| {name} |" + "".join(f" {value:.1f} |" for value in reached), flush=True)
+
+
+def compare_times(fits: dict[str, Callable[[int], Any]], repeats: int, threads: int) -> tuple[float, float]:
+    """Print seconds a sweep; CCD++ against the fastest of cmfrec's: by default, and with one update of each factor."""
     times = best_times(fits, repeats)
     print(f"\nMovieLens 1M, K={FACTORS}, {threads} thread(s), seconds a sweep, best of {repeats}\n")
     print("| | clock | processor |\n|---|---|---|")
-    for name, seconds in times.items():
-        print(f"| {name} | {seconds.clock:.3f} | {seconds.processor:.3f} |")
-    default, *_ = times.values()
-    return default.clock / min(seconds.clock for name, seconds in times.items() if name.startswith("cmfrec"))
+    for name, took in times.items():
+        print(f"| {name} | {took.clock:.3f} | {took.processor:.3f} |")
+    default, single, *_ = (took.clock for took in times.values())
+    fastest = min(took.clock for name, took in times.items() if name.startswith("cmfrec"))
+    return default / fastest, single / fastest
 
 
 def main(threads: int) -> int:
@@ -270,10 +291,14 @@ def main(threads: int) -> int:
     for mode, ridge in RIDGES.items():
         ccdpp = f"CCD++, MovieLens 100k, K={FACTORS}, {mode} ridge {ridge}, until at rest"
         worst = max(worst, compare(ccdpp, "cmfrec", partial(ccdpp_fits, starts=3, mode=mode)))
-    slower = compare_times(3, threads)
+    data = load("movielens_1m")
+    fits = sweep_fits(data, threads)
+    show_progress(data, fits)
+    slower, single = compare_times(fits, 5, threads)
     accurate, fast = worst <= TOLERATED_ERROR, slower <= TOLERATED_TIME
     print(f"\nRMSE at most 1 % above the peer's: {worst:.4f}, {'pass' if accurate else 'FAIL'}")
-    print(f"A sweep within 2× of cmfrec's fastest: {slower:.2f}, {'pass' if fast else 'FAIL'}")
+    print(f"A default sweep (five updates of each factor) within 2× of cmfrec's fastest (one): {slower:.2f}, ", end="")
+    print(f"{'pass' if fast else 'FAIL'}; a sweep with one update: {single:.2f}")
     return 0 if accurate and fast else 1
 
 

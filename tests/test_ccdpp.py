@@ -143,8 +143,8 @@ def test_both_orders_hold_what_the_factors_leave_of_the_ratings(dtype):
     rng = np.random.default_rng(0)
     with RowPool(1, len(problem.ratings)) as pool:
         model._sweeps(problem.ratings, pool, rng)
-        users = model._side(problem.ratings.by_user, model.user_factors_)
-        items = model._side(problem.ratings.by_item, model.item_factors_)
+        users = model._side(problem.ratings.by_user, model.user_factors_, 7)
+        items = model._side(problem.ratings.by_item, model.item_factors_, 9)
         descent = RankOneDescent(users, items, pool, 5, 1e-3)
         for _ in range(50):
             descent.sweep()
@@ -164,6 +164,14 @@ def test_rows_and_columns_without_data_become_zero(ridge, mode):
     assert np.array_equal(model.user_factors_[3], [0, 0])
     assert np.array_equal(model.item_factors_[4], [0, 0])
     assert np.all(model.user_factors_[0] != 0)
+
+
+@pytest.mark.parametrize("n_items", [1 << 16, (1 << 16) + 1])
+def test_the_last_of_many_items_is_not_taken_for_another(n_items):
+    """Indices are stored in two bytes where that is enough."""
+    matrix = sp.coo_array(([5.0, 1.0, 2.0], ([0, 0, 1], [0, n_items - 1, n_items - 1])), shape=(2, n_items))
+    model = CCDPlusPlus(2, ridge=1e-4, max_iter=200, random_state=0).fit(matrix)
+    assert np.allclose(model.predict([(0, 0), (0, n_items - 1), (1, n_items - 1)]), [5, 1, 2], atol=0.01)
 
 
 def test_the_ratings_are_left_as_they_were():

@@ -121,14 +121,18 @@ class CCDPlusPlus(RivalModel):
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self.user_factors_ = (0.1 * rng.random((ratings.n_users, self.n_factors))).astype(self.dtype)
         self.item_factors_ = np.zeros((ratings.n_items, self.n_factors), self.dtype)
-        users = self._side(ratings.by_user, self.user_factors_)
-        items = self._side(ratings.by_item, self.item_factors_)
+        users = self._side(ratings.by_user, self.user_factors_, ratings.n_items)
+        items = self._side(ratings.by_item, self.item_factors_, ratings.n_users)
         return RankOneDescent(users, items, pool, self.inner_iter, self.inner_tol).sweeps()
 
-    def _side(self, csr: Csr, factors: NDArray[np.floating]) -> RidgeSide:
+    def _side(self, csr: Csr, factors: NDArray[np.floating], n_others: int) -> RidgeSide:
         """One side at the start: the items' factors are zero, so the residuals are the ratings."""
         counts = row_weights(csr) if self.ridge_mode == "weighted" else np.ones(len(factors))
-        return RidgeSide(csr._replace(data=csr.data.astype(np.float64)), factors, self.ridge * counts)
+        # Nearly all the time goes into fetching indices and residuals: short indices are a tenth less of it.
+        indices: Any = csr.indices.astype(np.uint16) if n_others <= 1 << 16 else csr.indices
+        return RidgeSide(
+            Csr(csr.indptr, indices, csr.data.astype(np.float64), csr.weights), factors, self.ridge * counts
+        )
 
 
 class RankOneDescent:
