@@ -141,7 +141,7 @@ def row_problems(draw):
         case "zero column":
             H[:, 0] = 0.0
         case "same rows":
-            H[-1], v[-1] = H[0], v[0]
+            H[-1] = H[0]  # two ratings of the same thing that need not agree
         case "same columns":
             H[:, 1] = H[:, 0]
         case "positive":
