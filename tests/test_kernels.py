@@ -116,7 +116,7 @@ def test_the_angle_gradient_agrees_with_finite_differences(seed, edges):
 
 @given(st.integers(0, 10_000), st.integers(2, 8))
 def test_tangent_coordinates_of_the_scan_have_the_norm_of_the_tangent_gradient(seed, k):
-    """Σ_b d_b² = ‖g − ⟨g,w⟩w/r²‖² with d_b = slope_b / (r P_b), §7.2."""
+    """Σ_b d_b² = ‖g − ⟨g,w⟩w/r²‖² with d_b = slope_b / (r P_b)."""
     rng = np.random.default_rng(seed)
     phi, g = rng.uniform(0.3, 2.8, (1, k - 1)), rng.standard_normal((1, k))
     w, slope = np.empty((1, k)), np.empty((1, k - 1))

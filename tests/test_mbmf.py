@@ -304,7 +304,7 @@ def test_starts_lie_on_their_spheres(init):
 
 
 def test_uniform_angles_put_half_of_what_is_left_into_each_next_coordinate():
-    """E[w_k²] = r² 2^{-k} (§7.2): the reason that the paper's start uses few of the K dimensions."""
+    """E[w_k²] = r² 2^{-k}: the reason that the paper's start uses few of the K dimensions."""
     rows = start_rows("angles", np.ones(40_000), 6, np.random.default_rng(0))
     assert np.allclose((rows**2).mean(axis=0)[:5], 0.5 ** np.arange(1, 6), atol=0.01)
 

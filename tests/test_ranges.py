@@ -148,6 +148,7 @@ def test_declared_bounds_cap_historical_magnitudes_but_not_the_papers_own(form):
         )
     assert capped.predict_range([("a", 0)])[1][0] <= 5.0
     assert published.user_magnitudes_[0] > capped.user_magnitudes_[0]
+    assert published.predict_range([("a", 0)])[1][0] > 5.0  # the range tells the truth about uncapped magnitudes
 
 
 def test_form_c_measures_history_from_the_centre():

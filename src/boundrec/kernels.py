@@ -18,7 +18,7 @@ from numba import njit
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
 #: A diagonal shift below this share of the trace is numerically zero.
 _TINY = 1e-10
-#: Newton's method takes up to 29 steps in the hardest cases seen (ALGORITHMS.md §7.4).
+#: Newton's method takes up to 29 steps in the hardest cases seen.
 _MAX_NEWTON = 50
 
 
@@ -247,7 +247,7 @@ def _newton_step(L, w, norm, radius, work):
 
 @_compiled
 def _ball_row(A, b, radius, floor, w, scratch):
-    """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius (§7.4).
+    """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius.
 
     ``floor`` is the smallest shift that keeps A + mu·I safely definite; 0 where a ridge does so already.
     """
@@ -323,7 +323,7 @@ def _bottom_direction(L, present, z):
 
 @_compiled
 def _sphere_row(A, b, radius, present, w, scratch):
-    """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0 (§7.4).
+    """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0.
 
     Where b has (almost) no part along the bottom eigenvectors of A (the hard case; fewer observations than
     factors make it the usual one) a bottom direction z completes w = x + t z; its gap is at most t² zᵀ(A+mu·I)z.

@@ -244,8 +244,8 @@ class MBMF(FactorisationModel):
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
-                f"history shares no user and no item with the ratings (its first user is {past.users.ids[0]!r}, "
-                f"theirs {ratings.users.ids[0]!r}): give both the same kind of ids."
+                f"history shares no user and no item with the ratings (its first user is {past.users.ids.item(0)!r}, "
+                f"theirs {ratings.users.ids.item(0)!r}): give both the same kind of ids."
             )
         return past
 
