@@ -21,17 +21,17 @@ def python_blocks(text):
         yield "".join(lines), text.count("\n", 0, match.start("body"))
 
 
-def run_block(source, line, page, names):
+def failures(source, line, page, names):
     """Run one block in the page's names: as a doctest where it shows a prompt, else as plain code."""
-    if ">>>" not in source:
-        exec(compile("\n" * line + source, str(page), "exec"), names)
-        return
-    test = doctest.DocTestParser().get_doctest(source, names, page.name, str(page), line)
     report = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.REPORT_NDIFF)
-    failed = runner.run(test, out=report.append, clear_globs=False).failed
-    names.update(test.globs)
-    assert not failed, "".join(report)
+    if ">>>" in source:
+        test = doctest.DocTestParser().get_doctest(source, names, page.name, str(page), line)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.REPORT_NDIFF, verbose=False)
+        runner.run(test, out=report.append, clear_globs=False)
+        names.update(test.globs)
+    else:
+        exec(compile("\n" * line + source, str(page), "exec"), names)
+    return "".join(report)
 
 
 with_examples = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
@@ -40,5 +40,7 @@ with_examples = [page for page in PAGES if any(python_blocks(page.read_text(enco
 @pytest.mark.parametrize("page", with_examples, ids=lambda page: page.stem)
 def test_the_examples_of_a_page_run_from_top_to_bottom(page):
     names = {"__name__": "__main__"}
-    for source, line in python_blocks(page.read_text(encoding="utf-8")):
-        run_block(source, line, page, names)
+    blocks = python_blocks(page.read_text(encoding="utf-8"))
+    report = "".join(failures(source, line, page, names) for source, line in blocks)
+    if report:
+        pytest.fail(report, pytrace=False)
