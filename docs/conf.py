@@ -18,7 +18,8 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_use_param = False  # names that share one description stay together
+napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
 
 html_theme = "furo"
