@@ -40,7 +40,7 @@ def main():
     for axis in (left, right):
         axis.set(xlim=(0, 150), xlabel=f"past ratings of the user, of {N_ITEMS:,} items")
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(Path(__file__).with_suffix(".svg"), metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def main():
     for axis, panel in zip(axes, PANELS, strict=True):
         draw_panel(axis, *panel)
     axes[-1].set_xlabel("prediction")
-    figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(Path(__file__).with_suffix(".svg"), metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
 
 
 if __name__ == "__main__":
