@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from boundrec import __version__
+
 app = typer.Typer(
     help="Recommendations that stay in bounds.",
     epilog="Example: boundrec demo --user 15 --output plot.png",
@@ -34,9 +36,7 @@ def main() -> None:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(version("boundrec"))
+        typer.echo(__version__)
         raise typer.Exit()
 
 
@@ -69,4 +69,5 @@ def run_demo(
         split, row = demo.prepare(output, user, seed)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    demo.run(split, row, factors, seed, output, Console(highlight=False), Console(stderr=True, highlight=False))
+    messages = Console(stderr=True, highlight=False, markup=False)  # a path may have brackets in it
+    demo.run(split, row, factors, seed, output, Console(highlight=False), messages)

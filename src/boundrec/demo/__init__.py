@@ -103,5 +103,5 @@ def _print_top_ten(model: MBMF, data: Dataset, user: int, out: Console) -> None:
 
     assert data.user_ids is not None
     liked = ", ".join(favourites(data, user))
-    out.print(Text(f"Top ten unseen films for user {data.user_ids[user]}, who rated highest: {liked}."))
+    out.print(Text(f"Top ten unseen films for user {data.user_ids[user]} (favourites: {liked})"))
     out.print(titles_table(top_titles(model, data, user), out.width, plain=not can_print_bars(out.encoding)))

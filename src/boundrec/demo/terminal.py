@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def results_table(results: list[Result]) -> Table:
-    """Errors on the held-out ratings, the reach of all predictions, and the time to fit."""
-    from rich import box
+def _open_table() -> Table:
+    """A table with a rule of dashes under its heads and nothing else, alike in every encoding."""
+    from rich.box import Box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    only_a_rule = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
+    return Table(box=only_a_rule, show_edge=False, padding=(0, 1, 0, 0))
+
+
+def results_table(results: list[Result]) -> Table:
+    """Errors on the held-out ratings, the reach of all predictions, and the time to fit."""
+    table = _open_table()
     table.add_column("model", no_wrap=True)
     low, high = BOUNDS
     for heading in ("RMSE", "MAE", f"outside {low:g}..{high:g}", "lowest", "highest", "seconds"):
@@ -77,8 +83,6 @@ def favourites(data: Dataset, user: int, n: int = 4) -> list[str]:
 
 def titles_table(recommendations: list[Recommendation], width: int, plain: bool) -> Table:
     """The list, with every range drawn on the common scale as far as the terminal's width allows."""
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     longest = max(len(entry.title) for entry in recommendations)
@@ -86,7 +90,7 @@ def titles_table(recommendations: list[Recommendation], width: int, plain: bool)
     bar_width = min(55, max(10, width - title_width - 31))
     low, high = BOUNDS
     scale = f"{low:g}".ljust(bar_width - len(f"{high:g}")) + f"{high:g}"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = _open_table()
     table.add_column("", justify="right", min_width=2)
     table.add_column("title", width=title_width, no_wrap=True, overflow="crop" if plain else "ellipsis")
     table.add_column("predicted", justify="right", no_wrap=True)
