@@ -88,11 +88,11 @@ def _print_results(results: list[Result], split: Split, out: Console) -> None:
     out.print(
         f"\n{data.rating.size:,} ratings by {data.n_users} users of {data.n_items:,} films. RMSE and MAE are those "
         f"on {split.held.sum():,} held-out ratings; outside, lowest and highest are of all "
-        f"{data.n_users * data.n_items:,} predictions, every user with every film."
+        f"{data.n_users * data.n_items:,} predictions, every user with every film.\n"
     )
     out.print(results_table(results))
     out.print(
-        "mean + offsets: the mean, a user's offset and a film's offset. MBMF, one range: every prediction within the "
+        "\nmean + offsets: the mean, a user's offset and a film's offset. MBMF, one range: every prediction within the "
         "declared bounds. MBMF, own ranges: narrower ones, drawn from the user's and the film's training ratings "
         f"({percent(results[-1].model.infeasible_share_)} of which lie outside them).\n"
     )
@@ -103,5 +103,5 @@ def _print_top_ten(model: MBMF, data: Dataset, user: int, out: Console) -> None:
 
     assert data.user_ids is not None
     liked = ", ".join(favourites(data, user))
-    out.print(Text(f"Top ten unseen films for user {data.user_ids[user]} (favourites: {liked})"))
+    out.print(Text(f"Top ten unseen films for user {data.user_ids[user]} (favourites: {liked})\n"))
     out.print(titles_table(top_titles(model, data, user), out.width, plain=not can_print_bars(out.encoding)))
