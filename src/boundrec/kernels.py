@@ -619,3 +619,35 @@ def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
         _sphere_row(A, b, radius[i], present, w, scratch)
         if _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
             rows[i] = w
+
+
+# --- stochastic gradient descent: MF and Bounded-SVD ----------------------------------------------------------
+
+
+@_compiled
+def _sgd_step(w, h, pull, n_biases, step, ridge):
+    """Add step·(pull·h − ridge·w) to w and step·(pull·w − ridge·h) to h, old values on the right.
+
+    With n_biases = 2, w = (b, 1, u) and h = (1, c, q): the two ones stay.
+    """
+    if n_biases:
+        w[0] += step * (pull - ridge * w[0])
+        h[1] += step * (pull - ridge * h[1])
+    for k in range(n_biases, w.shape[0]):
+        w_k, h_k = w[k], h[k]
+        w[k] = w_k + step * (pull * h_k - ridge * w_k)
+        h[k] = h_k + step * (pull * w_k - ridge * h_k)
+
+
+@_compiled
+def sgd_epoch(entries, order, rows, fixed, n_biases, step, ridge):
+    """One step along e_ij = v_ij − w_i·h_j for every observation in the given order (ALGORITHMS.md §1).
+
+    ``entries`` are the rows, columns, values and weights of the observations. Each step starts where the one
+    before ended, so this is one serial loop whatever the number of threads.
+    """
+    row_of, column_of, data, weights = entries
+    for p in order:
+        w, h = rows[row_of[p]], fixed[column_of[p]]
+        pull = data[p] - _dot(w, h)
+        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
