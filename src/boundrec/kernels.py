@@ -678,3 +678,12 @@ def sgd_epoch(entries, order, rows, fixed, n_biases, step, ridge):
         w, h = rows[row_of[p]], fixed[column_of[p]]
         pull = data[p] - _dot(w, h)
         _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+@_compiled
+def without_products(csr, x, y, out, start, stop):
+    """out_ij = v_ij − x_i y_j: what a coordinate that is held fixed leaves of the ratings."""
+    indptr, indices, data, _weights = csr
+    for i in range(start, stop):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = data[p] - x[i] * y[indices[p]]

@@ -43,6 +43,14 @@ class Side:
     csr: Csr
     radius: Floats
     factors: NDArray[np.floating]
+    #: A coordinate of the factors that this side holds fixed, if it does.
+    held: int | None = None
+
+    def counts(self) -> Floats:
+        """n_i = Σ_j c_ij: the number of ratings of each row, where none is weighted."""
+        weights = self.csr.weights if self.csr.weights.size else np.ones(len(self.csr.data))
+        rows = np.repeat(np.arange(len(self.radius)), np.diff(self.csr.indptr))
+        return np.bincount(rows, weights, len(self.radius)).astype(np.float64)
 
 
 class StoppingRule:

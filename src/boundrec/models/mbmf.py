@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from boundrec.models.angles import AngleDescent, AngleSide
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, Side, Sweep
+from boundrec.models.exact import alternate, start_with_biases
+from boundrec.models.slack import squash
 from boundrec.parallel import RowPool
 from boundrec.ranges import (
     CONTRADICTIONS,
@@ -146,6 +148,9 @@ class MBMF(FactorisationModel):
         on_unknown: str = "mean",
         on_contradiction: str = "keep",
         duplicates: str = "raise",
+        biases: bool = False,
+        ridge: float = 0.0,
+        slack: float = 1.0,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -170,6 +175,9 @@ class MBMF(FactorisationModel):
         self.on_unknown = on_unknown
         self.on_contradiction = on_contradiction
         self.duplicates = duplicates
+        self.biases = biases
+        self.ridge = ridge
+        self.slack = slack
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
@@ -284,14 +292,19 @@ class MBMF(FactorisationModel):
         ranges, dtype = self._ranges, np.dtype(self.dtype)
         by_user = ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype)
         by_item = ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype)
-        self.user_factors_ = self._start(ranges.user, rng).astype(dtype)
-        self.item_factors_ = self._start(ranges.item, rng).astype(dtype)
-        users = Side(by_user, ranges.user, self.user_factors_)
-        items = Side(by_item, ranges.item, self.item_factors_)
+        room = np.sqrt(self.slack)
+        self.user_factors_ = self._start(room * ranges.user, rng).astype(dtype)
+        self.item_factors_ = self._start(room * ranges.item, rng).astype(dtype)
+        users = Side(by_user, room * ranges.user, self.user_factors_)
+        items = Side(by_item, room * ranges.item, self.item_factors_)
         if self.solver == "angles":
             turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
             return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
-        return alternate(users, items, pool, self.constraint)
+        if self.biases:
+            products = users.radius[ratings.user_of_rating()] * items.radius[by_user.indices]
+            start_with_biases(users, items, float(np.mean(by_user.data / products)), self.n_factors, rng)
+            self.user_factors_, self.item_factors_ = users.factors, items.factors
+        return alternate(users, items, pool, self.constraint, self.ridge)
 
     def _start(self, radius: Floats, rng: np.random.Generator) -> Floats:
         """Random factors on their spheres (resolution A8)."""
@@ -327,8 +340,9 @@ class MBMF(FactorisationModel):
         return self._ranges.interval(self._ranges.product(*self._codes(X)))
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
-        centre = self._ranges.centre(self._ranges.product(users, items))
-        return np.asarray(centre + super()._predict_known(users, items))
+        product = self._ranges.product(users, items)
+        inner = super()._predict_known(users, items)
+        return np.asarray(self._ranges.centre(product) + product * squash(inner / product, self.slack))
 
     # --- settings -------------------------------------------------------------------------------------------
 
@@ -366,25 +380,3 @@ def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generat
     if init == "orthant":
         rows = np.abs(rows)
     return np.asarray(rows * (radius / np.linalg.norm(rows, axis=1))[:, None])
-
-
-def alternate(users: Side, items: Side, pool: RowPool, constraint: str) -> Iterator[Sweep]:
-    """Exact alternation: every item's row, then every user's, goes to the global minimum of its quadratic."""
-    from boundrec.kernels import squared_errors
-
-    errors = np.empty(len(users.factors))
-    while True:
-        _solve(items, users.factors, pool, constraint)
-        _solve(users, items.factors, pool, constraint)
-        pool.run(squared_errors, users.csr.indptr, users.csr, users.factors, items.factors, errors)
-        yield Sweep(float(errors.sum()))
-
-
-def _solve(side: Side, fixed: NDArray[np.floating], pool: RowPool, constraint: str) -> None:
-    """One half-step: the rows of ``side`` with the other side fixed."""
-    from boundrec.kernels import solve_rows_ball, solve_rows_sphere
-
-    if constraint == "ball":
-        pool.run(solve_rows_ball, side.csr.indptr, side.csr, fixed, side.radius, 0.0, side.factors)
-    else:
-        pool.run(solve_rows_sphere, side.csr.indptr, side.csr, fixed, side.radius, side.factors)
