@@ -687,3 +687,158 @@ def without_products(csr, x, y, out, start, stop):
     for i in range(start, stop):
         for p in range(indptr[i], indptr[i + 1]):
             out[p] = data[p] - x[i] * y[indices[p]]
+
+
+# --- random rows ----------------------------------------------------------------------------------------------
+#
+# Every row has a stream of its own, keyed by (seed, sweep, side, row): what is drawn does not depend on threads.
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+#: Independent draws before the chain takes over, and steps of the chain. Fixed, so that the mixture is invariant.
+_TRIES, _CHAIN_STEPS = 10, 5
+
+
+@_compiled
+def _next_bits(state):
+    """Splitmix64: advance the state and return 64 random bits."""
+    state[0] += _GOLDEN
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@_compiled
+def _uniform(state):
+    """A number in (0, 1), ends excluded."""
+    return (np.float64(_next_bits(state) >> np.uint64(11)) + 0.5) * 2.0**-53
+
+
+@_compiled
+def _fill_normal(state, out):
+    """Independent standard normal numbers, by Box and Muller."""
+    for k in range(0, out.shape[0], 2):
+        size = np.sqrt(-2.0 * np.log(_uniform(state)))
+        turn = 2.0 * np.pi * _uniform(state)
+        out[k] = size * np.cos(turn)
+        if k + 1 < out.shape[0]:
+            out[k + 1] = size * np.sin(turn)
+
+
+@_compiled
+def _tail_normal(state, low, high):
+    """A standard normal number within [low, high], 0 ≤ low: exponential or uniform proposals (Robert 1995)."""
+    rate = 0.5 * (low + np.sqrt(low * low + 4.0))
+    while True:
+        if rate * (high - low) > 1.0:
+            x = low - np.log(_uniform(state)) / rate
+            accept = np.exp(-0.5 * (x - rate) * (x - rate))
+        else:
+            x = low + (high - low) * _uniform(state)
+            accept = np.exp(0.5 * (low * low - x * x))
+        if x <= high and _uniform(state) <= accept:
+            return x
+
+
+@_compiled
+def truncated_normal(state, low, high):
+    """A standard normal number within [low, high], exactly."""
+    if low >= 0.0:
+        return _tail_normal(state, low, high)
+    if high <= 0.0:
+        return -_tail_normal(state, -high, -low)
+    while True:  # the interval holds zero
+        if high - low > 2.5:
+            size = np.sqrt(-2.0 * np.log(_uniform(state)))
+            x = size * np.cos(2.0 * np.pi * _uniform(state))
+            if low <= x <= high:
+                return x
+        else:
+            x = low + (high - low) * _uniform(state)
+            if _uniform(state) <= np.exp(-0.5 * x * x):
+                return x
+
+
+@_compiled
+def _walk_in_ball(L, mean, radius, x, state, direction):
+    """Hit-and-run steps from x, which leave N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius as it is.
+
+    Along x + s·d the density is normal with precision |Lᵀd|² and the ball is a chord; directions are drawn in turn
+    from the normal's own shape and from the round one.
+    """
+    n = x.shape[0]
+    for step in range(_CHAIN_STEPS):
+        _fill_normal(state, direction)
+        if step % 2 == 0:
+            _solve_upper(L, direction)
+        direction /= np.sqrt(_dot(direction, direction))
+        precision, pull = 0.0, 0.0
+        for k in range(n):
+            along, apart = 0.0, 0.0
+            for m in range(k, n):
+                along += L[m, k] * direction[m]
+                apart += L[m, k] * (mean[m] - x[m])
+            precision += along * along
+            pull += along * apart
+        half = _dot(x, direction)
+        reach = np.sqrt(max(0.0, half * half + radius * radius - _dot(x, x)))
+        root, centre = np.sqrt(precision), pull / precision
+        low, high = (-half - reach - centre) * root, (-half + reach - centre) * root
+        if high > low:
+            s = centre + truncated_normal(state, low, high) / root
+            for k in range(n):
+                x[k] += s * direction[k]
+
+
+@_compiled
+def _draw_in_ball(L, mean, radius, x, state, z):
+    """x ~ N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius; x comes in feasible.
+
+    Independent draws until one is inside, else the chain above from where x is. Neither the numbers of tries and
+    steps nor the normal depends on x, so the mixture leaves the truncated normal invariant.
+    """
+    n = x.shape[0]
+    for _ in range(_TRIES):
+        _fill_normal(state, z)
+        _solve_upper(L, z)
+        total = 0.0
+        for k in range(n):
+            z[k] += mean[k]
+            total += z[k] * z[k]
+        if total <= radius * radius:
+            x[:] = z
+            return
+    _walk_in_ball(L, mean, radius, x, state, z)
+    norm = np.sqrt(_dot(x, x))
+    if norm > radius:  # by rounding
+        x *= radius / norm
+
+
+@_compiled
+def sample_rows(csr, fixed, radius, prior, noise, key, rows, start, stop):
+    """Draw each row from its conditional: x = w/r ~ N(m, P⁻¹) within ‖x‖ ≤ radius[1], v ~ N(w·h, 1/noise).
+
+    ``prior`` is (P, P m); ``radius`` is (r, the largest ‖x‖). Precision noise·r²A + P, linear part noise·r·b + P m.
+    """
+    magnitude, most = radius
+    P, Pm = prior
+    n_factors = fixed.shape[1]
+    A, L = np.empty((n_factors, n_factors)), np.empty((n_factors, n_factors))
+    b, mean, x, z = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    state = np.empty(1, np.uint64)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        r = magnitude[i]
+        for k in range(n_factors):
+            mean[k] = noise * r * b[k] + Pm[k]
+            for m in range(k + 1):
+                A[k, m] = noise * r * r * A[k, m] + P[k, m]
+            x[k] = rows[i, k] / r
+        _cholesky(A, 0.0, L)
+        _solve_lower(L, mean)
+        _solve_upper(L, mean)
+        state[0] = key + np.uint64(i) * np.uint64(0xD1342543DE82EF95)
+        _next_bits(state)
+        _draw_in_ball(L, mean, most, x, state, z)
+        for k in range(n_factors):
+            rows[i, k] = r * x[k]
