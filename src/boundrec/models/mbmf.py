@@ -10,36 +10,20 @@ solvers that only ever see centred ratings and magnitudes.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, Side, Sweep
+from boundrec.models.base import Floats, Side, Sweep
+from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import alternate, start_with_biases
-from boundrec.models.slack import squash
 from boundrec.parallel import RowPool
-from boundrec.ranges import (
-    CONTRADICTIONS,
-    FORMS,
-    MAGNITUDES,
-    Ranges,
-    check_bounds,
-    constant_magnitudes,
-    describe_contradictions,
-    frame_for,
-    given_magnitudes,
-    historical_magnitudes,
-    settle_contradictions,
-)
 from boundrec.ratings import Ratings
 
 
-class MBMF(FactorisationModel):
+class MBMF(BoundedModel):
     """Magnitude Bounded Matrix Factorisation: every prediction lies in a range of its own.
 
     Minimises Σ_observed (v_ij − centre_ij − w_i·h_j)² subject to |w_i| = r_i and |h_j| = s_j (or ≤).
@@ -118,17 +102,14 @@ class MBMF(FactorisationModel):
     """
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **FactorisationModel.CHOICES,
-        "form": FORMS,
+        **BoundedModel.CHOICES,
         "constraint": ("ball", "sphere"),
         "solver": ("exact", "angles"),
         "init": ("auto", "angles", "sphere", "orthant"),
         "step": ("dynamic", "fixed", "line-search"),
         "steps": ("separate", "shared"),
-        "on_contradiction": CONTRADICTIONS,
         "tol_mode": ("relative", "absolute"),
     }
-    MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
 
     def __init__(
         self,
@@ -199,99 +180,12 @@ class MBMF(FactorisationModel):
         }
         return cls(n_factors, form=form, **{**paper, **settings})
 
-    # --- fitting --------------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        history: Any = None,
-        sample_weight: ArrayLike | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X
-            Two columns of ids, users and items (array, list of pairs, pandas, polars or pyarrow), or a scipy
-            sparse matrix of users × items whose stored entries are the observations, or a `Ratings`.
-        y
-            One rating for each row of X; None for a sparse matrix or a `Ratings`.
-        history
-            Past ratings that set the magnitudes, as ``(X_past, y_past)``, a sparse matrix or a `Ratings`.
-        sample_weight
-            How much each rating counts; None counts each once. Magnitudes do not depend on it.
-        callback
-            Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
-        """
-        self._check_settings()
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        bounds = check_bounds(self.bounds)
-        ratings.check_bounds(bounds)
-        past = self._read_history(history, ratings)
-        self._ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
-        ratings = self._settle(ratings)
-        if self.n_factors > min(ratings.n_users, ratings.n_items):
-            warnings.warn(
-                f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
-                "can determine; fewer factors give the same fit.",
-                stacklevel=2,
-            )
-        return self._fit(ratings, callback)
-
-    def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
-        if history is None:
-            return None
-        pairs = history if isinstance(history, (tuple, list)) else (history,)
-        if len(pairs) > 2:
-            raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
-        past = Ratings.read(*pairs, duplicates=self.duplicates)
-        past.check_bounds(check_bounds(self.bounds))
-        known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
-        if not known:
-            raise ValueError(
-                f"history shares no user and no item with the ratings (its first user is {past.users.ids.item(0)!r}, "
-                f"theirs {ratings.users.ids.item(0)!r}): give both the same kind of ids."
-            )
-        return past
-
-    def _choose_ranges(self, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
-        """Frame and magnitudes for these ratings (resolutions A13 to A17)."""
-        bounds = check_bounds(self.bounds)
-        values = ratings.by_user.data if past is None else np.append(ratings.by_user.data, past.by_user.data.min())
-        frame = frame_for(bounds, self.form, values)
-        if not isinstance(self.magnitudes, str):
-            return given_magnitudes(frame, ratings, self.magnitudes, from_matrix)
-        one_sided = (bounds[0] is None) != (bounds[1] is None)
-        automatic = self.magnitudes in ("auto", "paper")
-        if self.magnitudes == "range" or (automatic and past is None and not one_sided):
-            return constant_magnitudes(frame, bounds, ratings)
-        cap = self.magnitudes != "paper"
-        return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
-
-    def _settle(self, ratings: Ratings) -> Ratings:
-        """Deal with ratings outside their own range; one warning says how many there are."""
-        before, ranges = ratings, self._ranges
-        ratings, self._ranges, outside = settle_contradictions(before, ranges, self.on_contradiction)
-        self.infeasible_share_ = float(outside.mean())
-        self.user_magnitudes_, self.item_magnitudes_ = self._ranges.user, self._ranges.item
-        if outside.any() and self.on_contradiction == "keep":
-            warnings.warn(
-                f"{describe_contradictions(before, ranges, outside)} "
-                'Pass on_contradiction="widen" or "drop" to settle them.',
-                stacklevel=3,
-            )
-        return ratings
-
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         ranges, dtype = self._ranges, np.dtype(self.dtype)
-        by_user = ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype)
-        by_item = ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype)
+        by_user, by_item = self._centred(ratings)
         room = np.sqrt(self.slack)
         self.user_factors_ = self._start(room * ranges.user, rng).astype(dtype)
         self.item_factors_ = self._start(room * ranges.item, rng).astype(dtype)
@@ -313,57 +207,17 @@ class MBMF(FactorisationModel):
             init = "angles" if self.solver == "angles" else "orthant" if self.form == "n" else "sphere"
         return start_rows(init, radius, self.n_factors, rng)
 
-    # --- predictions ----------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, return_range: bool = False) -> Any:
-        """Predict the rating of each pair of ids; every prediction lies inside its own range.
-
-        Parameters
-        ----------
-        X
-            Two columns of ids.
-        return_range
-            Also return the lower and upper end of each pair's range.
-
-        Returns
-        -------
-        prediction, or (prediction, lower, upper)
-        """
-        users, items = self._codes(X)
-        predictions = self._predict_codes(users, items)
-        lower, upper = self._ranges.interval(self._ranges.product(users, items))
-        predictions = np.clip(predictions, lower, upper)  # past rounding nothing is cut but answers for the unknown
-        return (predictions, lower, upper) if return_range else predictions
-
-    def predict_range(self, X: Any) -> tuple[Floats, Floats]:
-        """The range of each pair of ids: what its prediction can be at least and at most."""
-        return self._ranges.interval(self._ranges.product(*self._codes(X)))
-
-    def _predict_known(self, users: Codes, items: Codes) -> Floats:
-        product = self._ranges.product(users, items)
-        inner = super()._predict_known(users, items)
-        return np.asarray(self._ranges.centre(product) + product * squash(inner / product, self.slack))
-
     # --- settings -------------------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
         super()._check_settings()
-        if not 0 < self.history_share <= 1:
-            raise ValueError(f"history_share={self.history_share!r}: give a share above 0 and up to 1.")
-        if self.history_count is not None and not self.history_count > 0:
-            raise ValueError(
-                f"history_count={self.history_count!r}: give a positive number, or None for history_share."
-            )
         if not self.initial_step > 0:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
-        if isinstance(self.magnitudes, str) and self.magnitudes not in MAGNITUDES:
-            raise ValueError(f"magnitudes={self.magnitudes!r}: give one of {MAGNITUDES}, or a pair of mappings.")
         if self.solver == "angles" and self.constraint == "ball":
             raise ValueError(
                 'solver="angles" moves on spheres: pass constraint="sphere", or solver="exact" for the ball.'
             )
-        check_bounds(self.bounds)
 
 
 def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
