@@ -111,3 +111,32 @@ def history_magnitudes(rows, values, n_rows, n_cols, share=0.1, count=None):
         omega = min(len(own) / (share * n_cols), 1.0) if count is None else len(own) / (len(own) + count)
         magnitudes.append(omega * np.sqrt(np.mean(own) + np.std(own)) + (1 - omega) * overall)
     return np.array(magnitudes)
+
+
+# --- BMF ------------------------------------------------------------------------------------------------------------
+
+
+def bmf_rows(V, C, W, H, low, high, everywhere=True):
+    """One pass over every w_ix: clip(w*, max l, min u), the complement T = p − w_ix h_xj over all j; C are weights."""
+    for i in range(W.shape[0]):
+        for x in range(W.shape[1]):
+            h = H[x]
+            T = W[i] @ H - W[i, x] * h
+            curvature = np.sum(C[i] * h * h)
+            if curvature == 0:
+                continue
+            wanted = np.sum(C[i] * (V[i] - T) * h) / curvature
+            lower, upper = [-np.inf], [np.inf]
+            for j in range(V.shape[1]):
+                if h[j] != 0 and (everywhere or C[i, j] > 0):
+                    ends = sorted([(low - T[j]) / h[j], (high - T[j]) / h[j]])
+                    lower.append(ends[0])
+                    upper.append(ends[1])
+            W[i, x] = np.clip(wanted, max(lower), min(upper))
+    return W
+
+
+def bmf_sweep(V, C, W, H, low, high, everywhere=True):
+    """Columns of H, then rows of W."""
+    H = bmf_rows(V.T, C.T, H.T.copy(), W.T, low, high, everywhere).T
+    return bmf_rows(V, C, W.copy(), H, low, high, everywhere), H

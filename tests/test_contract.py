@@ -5,13 +5,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from boundrec import MBMF
+from boundrec import BMF, MBMF
 
 MODELS = {
     "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
     "exact sphere": MBMF(3, bounds=(1, 5), constraint="sphere", max_iter=5, random_state=0),
     "angles n": MBMF.as_in_paper(3, bounds=(1, 5), max_iter=20, random_state=0),
     "angles c": MBMF.as_in_paper(3, form="c", bounds=(1, 5), max_iter=20, random_state=0),
+    "BMF": BMF(3, bounds=(1, 5), max_iter=5, random_state=0),
+    "BMF observed": BMF(3, bounds=(1, 5), bound_on="observed", max_iter=5, random_state=0),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
