@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from boundrec import BMF, MBMF
+from boundrec import BMCADMM, BMF, MBMF
 
 MODELS = {
     "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
@@ -14,6 +14,7 @@ MODELS = {
     "angles c": MBMF.as_in_paper(3, form="c", bounds=(1, 5), max_iter=20, random_state=0),
     "BMF": BMF(3, bounds=(1, 5), max_iter=5, random_state=0),
     "BMF observed": BMF(3, bounds=(1, 5), bound_on="observed", max_iter=5, random_state=0),
+    "BMC-ADMM": BMCADMM(3, bounds=(1, 5), max_iter=5, random_state=0),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
