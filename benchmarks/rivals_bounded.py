@@ -9,6 +9,7 @@ import warnings
 from sklearn.exceptions import ConvergenceWarning
 
 from boundrec import BMCADMM, BMF, datasets
+from boundrec.ranges import Bounds
 from boundrec.ratings import Ratings
 
 #: n_users, n_items: the paper's seconds for BMF and for BMC-ADMM, K = 10.
@@ -47,12 +48,12 @@ def main() -> None:
             )
 
 
-def _matrix(n_users: int, n_items: int, rank: int | None) -> tuple[Ratings, tuple[float, float]]:
+def _matrix(n_users: int, n_items: int, rank: int | None) -> tuple[Ratings, Bounds]:
     data = datasets.synthetic(n_users, n_items, density=1.0, rank=rank, random_state=0)
     return Ratings.from_pairs(data.pairs, data.rating), data.bounds
 
 
-def _fit(model: type[BMF | BMCADMM], data: tuple[Ratings, tuple[float, float]], n_jobs: int) -> BMF | BMCADMM:
+def _fit(model: type[BMF | BMCADMM], data: tuple[Ratings, Bounds], n_jobs: int) -> BMF | BMCADMM:
     ratings, bounds = data
     return model(10, bounds=bounds, max_iter=500, random_state=0, n_jobs=n_jobs).fit(ratings)
 

@@ -450,12 +450,20 @@ _most = _reduction("llvm.maxnum")
 
 @_compiled
 def _offsets(w, by_feature, centre, t):
-    """t_j = w·h_j − centre for every j."""
+    """t_j = w·h_j − centre for every j, four features at a time: t is then read and written once for four."""
     t[:] = -centre
-    for k in range(w.shape[0]):
+    k = 0
+    while k + 4 <= w.shape[0]:
+        w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
+        h0, h1, h2, h3 = by_feature[k], by_feature[k + 1], by_feature[k + 2], by_feature[k + 3]
+        for j in range(t.shape[0]):
+            t[j] += w0 * h0[j] + w1 * h1[j] + w2 * h2[j] + w3 * h3[j]
+        k += 4
+    while k < w.shape[0]:
         w_k, h = w[k], by_feature[k]
         for j in range(t.shape[0]):
             t[j] += w_k * h[j]
+        k += 1
 
 
 @_compiled

@@ -35,7 +35,7 @@ from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.
-SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.2e-9, 3e-9
+SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.4e-9, 3e-9
 #: Vectors iterated besides those that are kept, and rounds of iteration: the last subspace is a good start.
 EXTRA_VECTORS, ROUNDS = 5, 2
 #: Residuals further apart than this change the splitting's penalty, by this factor.
