@@ -1,4 +1,4 @@
-"""BMF and BMC-ADMM on full matrices, beside the seconds of the paper's Table I (an i7-6900K, 2018)."""
+"""BMF and BMC-ADMM on full matrices, beside the seconds of the paper's Table I (an i7-6900K)."""
 
 from __future__ import annotations
 
