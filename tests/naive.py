@@ -113,6 +113,19 @@ def history_magnitudes(rows, values, n_rows, n_cols, share=0.1, count=None):
     return np.array(magnitudes)
 
 
+def sgd_epoch(users, items, values, weights, order, W, H, biases, step, ridge):
+    """Koren's step for one rating after the other; with biases w = (b, 1, u) and h = (1, c, q). In place."""
+    for p in order:
+        w, h = W[users[p]].copy(), H[items[p]].copy()
+        error = values[p] - w @ h
+        w_step = error * h - ridge * w
+        h_step = error * w - ridge * h
+        if biases:
+            w_step[1] = h_step[0] = 0.0
+        W[users[p]] += step * weights[p] * w_step
+        H[items[p]] += step * weights[p] * h_step
+
+
 # --- BMF ------------------------------------------------------------------------------------------------------------
 
 
