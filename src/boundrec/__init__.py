@@ -1,9 +1,31 @@
 """Recommendations that stay in bounds."""
 
-from boundrec.models.bounded_svd import BoundedSVD
-from boundrec.models.mbmf import MBMF
-from boundrec.models.mf import MF
-from boundrec.ratings import Ratings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boundrec.models.bounded_svd import BoundedSVD
+    from boundrec.models.mbmf import MBMF
+    from boundrec.models.mf import MF
+    from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
 __all__ = ["MBMF", "MF", "BoundedSVD", "Ratings", "__version__"]
+
+#: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
+_HOMES = {
+    "BoundedSVD": "boundrec.models.bounded_svd",
+    "MBMF": "boundrec.models.mbmf",
+    "MF": "boundrec.models.mf",
+    "Ratings": "boundrec.ratings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'boundrec' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,9 +18,9 @@ from numba import njit
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
 #: A diagonal shift below this share of the trace is numerically zero.
 _TINY = 1e-10
-#: Newton's method takes up to 29 steps in the hardest cases seen (ALGORITHMS.md §7.4).
+#: Newton's method takes up to 29 steps in the hardest cases seen.
 _MAX_NEWTON = 50
-#: Exponentials beyond this exponent continue as straight lines (ALGORITHMS.md §6).
+#: Exponentials beyond this exponent continue as straight lines.
 _MAX_EXPONENT = 50.0
 
 
@@ -161,7 +161,7 @@ def _normal_equations(csr, row, fixed, A, b):
 
 @_compiled
 def _times(A, x, out):
-    """Out = A x for a symmetric A given by its lower triangle."""
+    """out = A x for a symmetric A given by its lower triangle."""
     for k in range(x.shape[0]):
         out[k] = A[k, k] * x[k]
     for k in range(1, x.shape[0]):
@@ -196,14 +196,14 @@ def _cholesky(A, mu, L):
 
 @_compiled
 def _solve_lower(L, x):
-    """X ← L⁻¹ x."""
+    """x ← L⁻¹ x."""
     for k in range(x.shape[0]):
         x[k] = (x[k] - _dot(L[k][:k], x[:k])) / L[k, k]
 
 
 @_compiled
 def _solve_upper(L, x):
-    """X ← L⁻ᵀ x."""
+    """x ← L⁻ᵀ x."""
     for k in range(x.shape[0] - 1, -1, -1):
         x[k] /= L[k, k]
         for m in range(k):
@@ -211,16 +211,32 @@ def _solve_upper(L, x):
 
 
 @_compiled
-def _refine(A, b, L, x, work):
-    """Twice x ← x + (A + mu·I)⁻¹(b − A x): takes a tiny shift mu out of x, leaving null directions at zero."""
-    for _ in range(2):
-        _times(A, x, work)
-        for k in range(x.shape[0]):
-            work[k] = b[k] - work[k]
-        _solve_lower(L, work)
-        _solve_upper(L, work)
-        for k in range(x.shape[0]):
-            x[k] += work[k]
+def _least_squares(A, b, L, floor, x, work):
+    """x ← A⁺b, where L Lᵀ = A + floor·I and the floor is numerically zero.
+
+    A well determined x takes one correction to lose the shift. Otherwise x ← x + A(A + floor·I)⁻²(b − A x): A
+    comes last, so that what rounding puts into its null space is taken out again.
+    """
+    n = b.shape[0]
+    smallest = np.inf
+    for k in range(n):
+        smallest = min(smallest, L[k, k] * L[k, k])
+    determined = smallest > 1e5 * floor
+    x[:] = 0.0
+    for _ in range(2 if determined else 3):
+        residual, product = work[0], work[1]
+        _times(A, x, product)
+        for k in range(n):
+            residual[k] = b[k] - product[k]
+        _solve_lower(L, residual)
+        _solve_upper(L, residual)
+        if not determined:
+            _solve_lower(L, residual)
+            _solve_upper(L, residual)
+            _times(A, residual, product)
+            residual[:] = product
+        for k in range(n):
+            x[k] += residual[k]
 
 
 @_compiled
@@ -233,17 +249,18 @@ def _newton_step(L, w, norm, radius, work):
 
 @_compiled
 def _ball_row(A, b, radius, floor, w, scratch):
-    """W ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius (§7.4).
+    """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius.
 
     ``floor`` is the smallest shift that keeps A + mu·I safely definite; 0 where a ridge does so already.
     """
-    L, x, work = scratch[:-2], scratch[-2], scratch[-1]
+    n_factors = b.shape[0]
+    L, x, work = scratch[:n_factors], scratch[-3], scratch[-2:]
     norm_b = np.sqrt(_dot(b, b))
     if norm_b == 0.0:
         w[:] = 0.0
         return
-    _times(A, b, work)
-    low = norm_b / radius - _dot(b, work) / (norm_b * norm_b)  # left of the root, by Jensen's inequality
+    _times(A, b, x)
+    low = norm_b / radius - _dot(b, x) / (norm_b * norm_b)  # left of the root, by Jensen's inequality
     mu = max(floor, low)
     for _ in range(_MAX_NEWTON):
         if not _cholesky(A, mu, L):
@@ -256,7 +273,7 @@ def _ball_row(A, b, radius, floor, w, scratch):
         if mu <= floor:
             x[:] = w
             if floor > 0.0:
-                _refine(A, b, L, x, work)
+                _least_squares(A, b, L, floor, x, work)
             free = np.sqrt(_dot(x, x))
             if free <= radius or norm <= radius:
                 w[:] = x
@@ -265,13 +282,13 @@ def _ball_row(A, b, radius, floor, w, scratch):
                 return
         if norm - radius <= 1e-9 * radius:
             break
-        mu += _newton_step(L, w, norm, radius, work)
+        mu += _newton_step(L, w, norm, radius, x)
     w *= radius / np.sqrt(_dot(w, w))
 
 
 @_compiled
-def _to_sphere(x, z, mu, curvature, radius):
-    """T with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
+def _to_sphere(x, z, mu, curvature, radius, tie):
+    """t with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
 
     q(x + t z) = q(x) − 2 t mu xᵀz + t² curvature. On a tie the positive root, which leads towards the present row.
     """
@@ -280,12 +297,12 @@ def _to_sphere(x, z, mu, curvature, radius):
     first, second = -along + half, -along - half
     q_first = first * (first * curvature - 2.0 * mu * along)
     q_second = second * (second * curvature - 2.0 * mu * along)
-    return second if q_second < q_first - 1e-14 * abs(q_first) else first
+    return second if q_second < q_first - tie else first
 
 
 @_compiled
 def _bottom_direction(L, present, z):
-    """Z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
+    """z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
 
     Returns zᵀ L Lᵀ z. In an exactly singular problem z is the present row's own part in the null space, so
     what the data say nothing about stays as it is.
@@ -308,22 +325,23 @@ def _bottom_direction(L, present, z):
 
 @_compiled
 def _sphere_row(A, b, radius, present, w, scratch):
-    """W ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0 (§7.4).
+    """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0.
 
     Where b has (almost) no part along the bottom eigenvectors of A (the hard case; fewer observations than
     factors make it the usual one) a bottom direction z completes w = x + t z; its gap is at most t² zᵀ(A+mu·I)z.
     """
-    L, x, z, work = scratch[:-3], scratch[-3], scratch[-2], scratch[-1]
+    n_factors = b.shape[0]
+    L, x, z, work = scratch[:n_factors], scratch[-4], scratch[-3], scratch[-2:]
     trace, smallest = 0.0, np.inf
-    for k in range(b.shape[0]):
+    for k in range(n_factors):
         trace += A[k, k]
         smallest = min(smallest, A[k, k])
     norm_b = np.sqrt(_dot(b, b))
     floor = _TINY * trace
     lower, upper = -smallest, norm_b / radius + 2.0 * floor
     if norm_b > 0.0:
-        _times(A, b, work)
-        lower = max(lower, norm_b / radius - _dot(b, work) / (norm_b * norm_b))
+        _times(A, b, x)
+        lower = max(lower, norm_b / radius - _dot(b, x) / (norm_b * norm_b))
     scale = trace * radius * radius + norm_b * radius
     mu = max(floor, lower)
     w[:] = present
@@ -338,14 +356,14 @@ def _sphere_row(A, b, radius, present, w, scratch):
         norm = np.sqrt(_dot(w, w))
         x[:] = w
         if mu == floor:
-            _refine(A, b, L, x, work)
+            _least_squares(A, b, L, floor, x, work)
         reach = np.sqrt(_dot(x, x))
         if abs(reach - radius) <= 1e-9 * radius:
             w[:] = x
             break
         if reach > radius:
             lower = max(lower, mu)
-            step = _newton_step(L, w, norm, radius, work) if norm > radius else 0.0
+            step = _newton_step(L, w, norm, radius, work[0]) if norm > radius else 0.0
             if mu + step > mu and mu + step < upper:
                 mu += step
                 continue
@@ -355,41 +373,184 @@ def _sphere_row(A, b, radius, present, w, scratch):
         else:
             upper = min(upper, mu)
         rho = _bottom_direction(L, present, z)
-        t = _to_sphere(x, z, mu if mu != floor else 0.0, rho - mu, radius)
+        t = _to_sphere(x, z, mu if mu != floor else 0.0, rho - mu, radius, 1e-13 * scale)
         singular = mu == floor and rho - mu <= 0.01 * floor
         lower = max(lower, mu - rho)
         if singular or reach > radius or t * t * rho <= 1e-13 * scale or upper - lower <= 1e-15 * trace:
             for k in range(w.shape[0]):
                 w[k] = x[k] + t * z[k]
             break
-        step = _newton_step(L, w, norm, radius, work) if norm > 0.0 else -np.inf
+        step = _newton_step(L, w, norm, radius, work[0]) if norm > 0.0 else -np.inf
         mu = mu + step if lower < mu + step < upper else lower + 0.001 * (upper - lower)
     norm = np.sqrt(_dot(w, w))
     if norm > 0.0:
         w *= radius / norm
 
 
+# --- rows with fewer observations than factors: the same problem in as many unknowns as observations ---------
+
+
 @_compiled
-def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
-    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + ridge·n_i‖w‖² over ‖w‖ ≤ r_i, for each row; n_i = Σ_j c_ij."""
-    n_factors = fixed.shape[1]
-    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 2, n_factors))
-    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
-    for i in range(start, stop):
-        _normal_equations(csr, i, fixed, A, b)
-        count = _row_weight(csr, i)
-        trace = 0.0
-        for k in range(n_factors):
-            trace += A[k, k]
-            A[k, k] += ridge * count
-        if trace == 0.0:
-            rows[i] = 0.0
-            continue
-        present[:] = rows[i]
-        _ball_row(A, b, radius[i], max(0.0, _TINY * trace - ridge * count), w, scratch)
-        feasible = _dot(present, present) <= radius[i] * radius[i] * (1.0 + 1e-6)
-        if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
-            rows[i] = w
+def _gather(csr, row, fixed, F, t):
+    """F_j = √c_j h_j and t_j = √c_j v_j, so that q(w) = ‖t − F w‖² − ‖t‖²; returns how many there are."""
+    indptr, indices, data, weights = csr
+    first = indptr[row]
+    n = indptr[row + 1] - first
+    for j in range(n):
+        root = np.sqrt(weights[first + j]) if weights.size else 1.0
+        h = fixed[indices[first + j]]
+        for k in range(h.shape[0]):
+            F[j, k] = root * h[k]
+        t[j] = root * data[first + j]
+    return n
+
+
+@_compiled
+def _gram(F, G):
+    """G = F Fᵀ (lower triangle); returns its trace."""
+    trace = 0.0
+    for j in range(F.shape[0]):
+        for m in range(j + 1):
+            G[j, m] = _dot(F[j], F[m])
+        trace += G[j, j]
+    return trace
+
+
+@_compiled
+def _combine(F, alpha, w):
+    """w ← Fᵀ alpha."""
+    w[:] = 0.0
+    for j in range(F.shape[0]):
+        for k in range(w.shape[0]):
+            w[k] += alpha[j] * F[j, k]
+
+
+@_compiled
+def _errors_of(F, t, w, ridge):
+    """‖t − F w‖² + ridge·‖w‖²."""
+    total = ridge * _dot(w, w)
+    for j in range(F.shape[0]):
+        error = t[j] - _dot(F[j], w)
+        total += error * error
+    return total
+
+
+@_compiled
+def _apply(F, w, out):
+    """out ← F w."""
+    for j in range(F.shape[0]):
+        out[j] = _dot(F[j], w)
+
+
+@_compiled
+def _least_squares_by_gram(F, b, L, w, alpha, residual):
+    """w ← A⁺b for A = FᵀF, where L Lᵀ = F Fᵀ + a numerically zero shift: w ← w + Fᵀ(L Lᵀ)⁻²F(b − A w), twice.
+
+    Fᵀ comes last, so w lies in the span of F exactly, also where rows of F repeat each other.
+    """
+    w[:] = 0.0
+    residual[:] = b
+    for again in range(2):
+        if again:
+            _apply(F, w, alpha)
+            for j in range(F.shape[0]):
+                for k in range(w.shape[0]):
+                    residual[k] -= alpha[j] * F[j, k]
+        _apply(F, residual, alpha)
+        for _ in range(2):
+            _solve_lower(L, alpha)
+            _solve_upper(L, alpha)
+        for j in range(F.shape[0]):
+            for k in range(w.shape[0]):
+                w[k] += alpha[j] * F[j, k]
+
+
+@_compiled
+def _ball_by_gram(F, t, radius, ridge, w, scratch):
+    """w ← argmin ‖t − F w‖² + ridge·‖w‖² over ‖w‖ ≤ radius, as w = Fᵀ(F Fᵀ + s·I)⁻¹ t with s ≥ ridge.
+
+    The row stays in the span of its observations' factors, exactly, where the K × K form would leave noise.
+    Returns the trace of F Fᵀ, which stays in ``scratch``.
+    """
+    n = F.shape[0]
+    G, L, alpha, seen = scratch[:n, :n], scratch[n : 2 * n, :n], scratch[2 * n, :n], scratch[2 * n + 1, :n]
+    b, residual = scratch[-1], scratch[-2]
+    trace = _gram(F, G)
+    _combine(F, t, b)
+    norm_b = np.sqrt(_dot(b, b))
+    w[:] = 0.0
+    if norm_b == 0.0:
+        return trace
+    _apply(F, b, seen)
+    floor = max(ridge, _TINY * trace)
+    lower, upper = floor, np.inf
+    shift = max(floor, norm_b / radius - _dot(seen, seen) / (norm_b * norm_b))
+    norm = radius
+    for _ in range(_MAX_NEWTON):
+        _cholesky(G, shift, L)
+        if shift == floor and floor > ridge:
+            _least_squares_by_gram(F, b, L, w, alpha, residual)
+        else:
+            alpha[:] = t
+            _solve_lower(L, alpha)
+            _solve_upper(L, alpha)
+            _combine(F, alpha, w)
+        norm = np.sqrt(_dot(w, w))
+        if abs(norm - radius) <= 1e-9 * radius or (norm < radius and shift == floor):
+            break
+        if norm > radius:  # wᵀ(A + s·I)⁻¹w = (‖w‖² − (Fw)ᵀ(F Fᵀ + s·I)⁻¹Fw) / s
+            lower = shift
+            _apply(F, w, seen)
+            _solve_lower(L, seen)
+            slope = (norm * norm - _dot(seen, seen)) / shift
+            shift += norm * norm / slope * (norm - radius) / radius if slope > 0.0 else shift
+        else:
+            upper = shift
+        if not lower < shift < upper:
+            shift = 0.5 * (lower + upper) if upper < np.inf else 2.0 * shift
+    if norm > radius or shift > floor:
+        w *= radius / norm
+    return trace
+
+
+@_compiled
+def _fill_sphere(F, trace, radius, present, w, scratch):
+    """w ← w + t z with ‖w + t z‖ = radius and F z = 0: z is the present row's own part that the data do not see.
+
+    ``scratch`` still holds F Fᵀ. Where the present row has no such part, a coordinate axis takes its place.
+    """
+    missing = radius * radius - _dot(w, w)
+    if missing <= 0.0:
+        return
+    n, n_factors = F.shape
+    G, L, alpha, z = scratch[:n, :n], scratch[n : 2 * n, :n], scratch[2 * n, :n], scratch[2 * n + 1]
+    _cholesky(G, _TINY * trace, L)
+    norm = 0.0
+    for attempt in range(n_factors + 1):
+        if attempt == 0:
+            z[:] = present
+        else:
+            z[:] = 0.0
+            z[attempt - 1] = 1.0
+        before = np.sqrt(_dot(z, z))
+        for _ in range(3):  # the first leaves a trace of directions that F hardly sees, the others take it out
+            _apply(F, z, alpha)
+            _solve_lower(L, alpha)
+            _solve_upper(L, alpha)
+            for j in range(n):
+                for k in range(n_factors):
+                    z[k] -= alpha[j] * F[j, k]
+        norm = np.sqrt(_dot(z, z))
+        if norm > 1e-6 * before:
+            break
+    along = _dot(w, z) / norm
+    step = (np.sqrt(along * along + missing) - along) / norm
+    for k in range(n_factors):
+        w[k] += step * z[k]
+    w *= radius / np.sqrt(_dot(w, w))
+
+
+# --- half-steps ---------------------------------------------------------------------------------------------
 
 
 @_compiled
@@ -405,19 +566,58 @@ def _row_weight(csr, row):
 
 
 @_compiled
-def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
-    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² over ‖w‖ = r_i, for each row; rows that say nothing stay."""
+def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + ridge·n_i‖w‖² over ‖w‖ ≤ r_i, for each row; n_i = Σ_j c_ij."""
+    indptr = csr[0]
     n_factors = fixed.shape[1]
-    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 3, n_factors))
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((2 * n_factors + 4, n_factors))
     b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
     for i in range(start, stop):
+        weight = ridge * _row_weight(csr, i)
+        present[:] = rows[i]
+        feasible = _dot(present, present) <= radius[i] * radius[i] * (1.0 + 1e-6)
+        if indptr[i + 1] - indptr[i] < n_factors:
+            n = _gather(csr, i, fixed, A, b)
+            F, t = A[:n], b[:n]
+            _ball_by_gram(F, t, radius[i], weight, w, scratch)
+            if not feasible or _errors_of(F, t, w, weight) <= _errors_of(F, t, present, weight):
+                rows[i] = w
+            continue
+        _normal_equations(csr, i, fixed, A, b)
+        trace = 0.0
+        for k in range(n_factors):
+            trace += A[k, k]
+            A[k, k] += weight
+        _ball_row(A, b, radius[i], max(0.0, _TINY * trace - weight), w, scratch)
+        if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
+            rows[i] = w
+
+
+@_compiled
+def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² over ‖w‖ = r_i, for each row; rows that say nothing stay."""
+    indptr = csr[0]
+    n_factors = fixed.shape[1]
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((2 * n_factors + 4, n_factors))
+    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        present[:] = rows[i]
+        if indptr[i + 1] - indptr[i] < n_factors:
+            n = _gather(csr, i, fixed, A, b)
+            F, t = A[:n], b[:n]
+            trace = _ball_by_gram(F, t, radius[i], 0.0, w, scratch)
+            if trace == 0.0:
+                continue
+            _fill_sphere(F, trace, radius[i], present, w, scratch)
+            if _errors_of(F, t, w, 0.0) <= _errors_of(F, t, present, 0.0):
+                rows[i] = w
+            continue
         _normal_equations(csr, i, fixed, A, b)
         trace = 0.0
         for k in range(n_factors):
             trace += A[k, k]
         if trace == 0.0:
             continue
-        present[:] = rows[i]
         _sphere_row(A, b, radius[i], present, w, scratch)
         if _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
             rows[i] = w
@@ -443,7 +643,7 @@ def _sgd_step(w, h, pull, n_biases, step, ridge):
 
 @_compiled
 def sgd_epoch(entries, rows, fixed, n_biases, step, ridge):
-    """One step along e_ij = v_ij − w_i·h_j for every observation, one after the other (ALGORITHMS.md §1).
+    """One step along e_ij = v_ij − w_i·h_j for every observation, one after the other.
 
     ``entries`` are the rows, columns, values and weights of the observations, already shuffled. Each step starts
     where the one before ended, so this is one serial loop whatever the number of threads.

@@ -149,11 +149,14 @@ def historical_magnitudes(
 ) -> Ranges:
     """Magnitudes from past ratings, Eqs. (41) to (43), for users and for items (resolution A24).
 
-    ``cap`` keeps r_i s_j within the declared range, which mean + standard deviation alone may pass.
+    ``cap`` keeps r_i s_j within the declared range, which mean + standard deviation alone may pass; without it the
+    declared ends are not guarded either, and ranges are as wide as the magnitudes say.
     """
+    if not cap:
+        frame = replace(frame, limit=np.inf, lower=-np.inf, upper=np.inf)
     levels = frame.levels(history.by_user.data)
     overall = max(float(_root_level(levels.mean(), levels.std())), _smallest(frame))
-    most = np.sqrt(frame.limit) if cap else np.inf
+    most = np.sqrt(frame.limit)
     user = _own_and_overall(
         frame, ratings.users, history.by_user, history.users, overall, _weight(share, count, ratings.n_items)
     )
@@ -208,9 +211,9 @@ def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matri
     s = _read_magnitudes(item, ratings.items, "item", from_matrix)
     if r.max() * s.max() > frame.limit * (1 + ROUNDING):
         raise ValueError(
-            f"the largest magnitudes, {r.max():g} (user {ratings.users.ids[r.argmax()]!r}) and {s.max():g} "
-            f"(item {ratings.items.ids[s.argmax()]!r}), multiply to {r.max() * s.max():g}, past the {frame.limit:g} "
-            "that the declared bounds leave around their centre: scale the magnitudes down or widen the bounds."
+            f"the largest magnitudes, {r.max():g} (user {ratings.users.ids.item(r.argmax())!r}) and {s.max():g} "
+            f"(item {ratings.items.ids.item(s.argmax())!r}), multiply to {r.max() * s.max():g}, "
+            f"past the {frame.limit:g} that the declared bounds leave around their centre: scale the magnitudes down or widen the bounds."
         )
     return Ranges(frame, r, s, float(r.mean()), float(s.mean()))
 
@@ -238,7 +241,7 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
         first = int(bad.argmax())
         raise ValueError(
             f"{bad.sum()} {kind} magnitudes are not positive numbers "
-            f"(first: {kind} {ids.ids[first]!r}: {values[first]:g})."
+            f"(first: {kind} {ids.ids.item(first)!r}: {values[first]:g})."
         )
     return values
 
@@ -282,7 +285,7 @@ def describe_contradictions(ratings: Ratings, ranges: Ranges, outside: NDArray[n
     relation = f"{value:g} > {upper[0]:g}" if value > upper[0] else f"{value:g} < {lower[0]:g}"
     return (
         f"{outside.sum()} of {outside.size} ratings lie outside their own range "
-        f"(first: user {ratings.users.ids[user]!r}, item {ratings.items.ids[item]!r}: {relation})."
+        f"(first: user {ratings.users.ids.item(user)!r}, item {ratings.items.ids.item(item)!r}: {relation})."
     )
 
 

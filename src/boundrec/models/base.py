@@ -70,7 +70,7 @@ class StoppingRule:
     @property
     def still_falling(self) -> bool:
         """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
-        return np.isfinite(self.decrease) and self.decrease > 100 * self._tol
+        return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
 
 
 class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -86,6 +86,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     max_iter: int | None
     tol: float
     patience: int
+    tol_mode: str = "relative"
     dtype: Any
     random_state: Any
     n_jobs: int | None
@@ -166,7 +167,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> None:
         """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
-        rule = StoppingRule(self.tol, self.patience, getattr(self, "tol_mode", "relative"))
+        rule = StoppingRule(self.tol, self.patience, self.tol_mode)
         max_iter = self._default_max_iter() if self.max_iter is None else self.max_iter
         self.objectives_: list[float] = []
         self.seconds_: list[float] = []
@@ -228,8 +229,8 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
             raise ValueError(
-                f"{unknown.size} pairs have a {kind} without training ratings (first: row {unknown[0]}, "
-                f'{kind} {list(ids)[unknown[0]]!r}). Pass on_unknown="mean" or "nan" to have them answered.'
+                f"{unknown.size} of {codes.size} pairs have no {kind} with training ratings (first: row {unknown[0]}, "
+                f'{kind} {_plain(ids[unknown[0]])!r}). Pass on_unknown="mean" or "nan" to have them answered.'
             )
 
     def _predict_codes(self, users: Codes, items: Codes) -> Floats:
@@ -263,6 +264,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python object that a message should show."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def is_whole(value: Any) -> bool:

@@ -99,7 +99,7 @@ class Descent:
 
     A pass over the ratings gives F and one side's gradient together. With separate steps the trial of one side
     is judged by a pass in the other side's order, so that an accepted trial has already paid for the other
-    side's next gradient: two passes an iteration (ALGORITHMS.md §7.6).
+    side's next gradient: two passes an iteration.
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class MBMF(FactorisationModel):
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
     infeasible_share_
-        Share of the training ratings outside their own range.
+        Share of the training ratings that lay outside their own range, before ``on_contradiction`` saw to them.
 
     Examples
     --------
@@ -244,8 +244,8 @@ class MBMF(FactorisationModel):
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
-                f"history shares no user and no item with the ratings (its first user is {past.users.ids[0]!r}, "
-                f"theirs {ratings.users.ids[0]!r}): give both the same kind of ids."
+                f"history shares no user and no item with the ratings (its first user is {past.users.ids.item(0)!r}, "
+                f"theirs {ratings.users.ids.item(0)!r}): give both the same kind of ids."
             )
         return past
 
