@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from boundrec.models.mf import GradientModel, Loss
+from boundrec.models.gradient import GradientModel, Loss
 from boundrec.ranges import check_bounds
 
 #: The range in which ``penalty`` and ``sharpness`` are measured: that of one to five stars.
