@@ -213,7 +213,8 @@ def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matri
         raise ValueError(
             f"the largest magnitudes, {r.max():g} (user {ratings.users.ids.item(r.argmax())!r}) and {s.max():g} "
             f"(item {ratings.items.ids.item(s.argmax())!r}), multiply to {r.max() * s.max():g}, "
-            f"past the {frame.limit:g} that the declared bounds leave around their centre: scale the magnitudes down or widen the bounds."
+            f"past the {frame.limit:g} that the declared bounds leave around their centre: "
+            "scale the magnitudes down or widen the bounds."
         )
     return Ranges(frame, r, s, float(r.mean()), float(s.mean()))
 
