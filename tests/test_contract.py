@@ -13,7 +13,7 @@ MODELS = {
     "angles n": MBMF.as_in_paper(3, bounds=(1, 5), max_iter=20, random_state=0),
     "angles c": MBMF.as_in_paper(3, form="c", bounds=(1, 5), max_iter=20, random_state=0),
     "MF gd": MF(3, bounds=(1, 5), max_iter=20, random_state=0),
-    "MF gd biases": MF(3, bounds=(1, 5), biases=True, ridge=0.02, max_iter=20, random_state=0),
+    "MF gd biases": MF(3, bounds=(1, 5), steps="separate", biases=True, ridge=0.02, max_iter=20, random_state=0),
     "MF sgd": MF(3, bounds=(1, 5), solver="sgd", max_iter=5, random_state=0),
     "MF sgd biases": MF(3, bounds=(1, 5), solver="sgd", biases=True, max_iter=5, random_state=0),
     "BoundedSVD gd": BoundedSVD(3, bounds=(1, 5), max_iter=20, random_state=0),

@@ -127,6 +127,9 @@ class GradientModel(RivalModel):
     def _default_max_iter(self) -> int:
         return self.DEFAULT_MAX_ITER[self.solver]
 
+    def _seeks_rest(self) -> bool:
+        return self.solver == "gd"  # a few epochs of sgd, stopped early, are its regularisation
+
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self._offset = self.mean_ if self.biases else 0.0
         dtype = np.dtype(self.dtype)
