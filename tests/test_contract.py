@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from boundrec import BMCADMM, BMF, MBMF, MF, BoundedSVD
+from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BoundedSVD, CCDPlusPlus
 
 MODELS = {
     "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
@@ -21,6 +21,10 @@ MODELS = {
     "BMC-ADMM": BMCADMM(3, bounds=(1, 5), max_iter=5, random_state=0),
     "BoundedSVD gd": BoundedSVD(3, bounds=(1, 5), max_iter=20, random_state=0),
     "BoundedSVD sgd": BoundedSVD(3, bounds=(1, 5), solver="sgd", biases=True, max_iter=5, random_state=0),
+    "nmf": NMF(3, bounds=(1, 5), max_iter=20, random_state=0),
+    "ccd++": CCDPlusPlus(3, bounds=(1, 5), max_iter=5, random_state=0),
+    "ccd++ plain": CCDPlusPlus(3, bounds=(1, 5), ridge_mode="plain", max_iter=5, random_state=0),
+    "nmf ridge": NMF(3, bounds=(1, 5), ridge=0.02, max_iter=20, random_state=0),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
