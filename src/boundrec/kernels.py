@@ -209,10 +209,14 @@ def _cholesky(A, mu, L):
     """L Lᵀ = A + mu·I; False where that is not positive definite."""
     for k in range(A.shape[0]):
         L_k = L[k]
+        pivot = A[k, k] + mu
         for m in range(k):
-            total = A[k, m] - _dot(L_k[:m], L[m][:m])
-            L_k[m] = total / L[m, m]
-        pivot = A[k, k] + mu - _dot(L_k[:k], L_k[:k])
+            L_m = L[m]
+            total = A[k, m]
+            for p in range(m):  # written out: slices for `_dot` cost as much as these short sums
+                total -= L_k[p] * L_m[p]
+            L_k[m] = total / L_m[m]
+            pivot -= L_k[m] * L_k[m]
         if not pivot > 0.0:
             return False
         L_k[k] = np.sqrt(pivot)
@@ -223,7 +227,11 @@ def _cholesky(A, mu, L):
 def _solve_lower(L, x):
     """x ← L⁻¹ x."""
     for k in range(x.shape[0]):
-        x[k] = (x[k] - _dot(L[k][:k], x[:k])) / L[k, k]
+        L_k = L[k]
+        total = x[k]
+        for m in range(k):
+            total -= L_k[m] * x[m]
+        x[k] = total / L_k[k]
 
 
 @_compiled

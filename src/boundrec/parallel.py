@@ -24,7 +24,7 @@ ROW_COST = 8
 
 
 def row_ranges(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Cut the rows into ranges of about equal work, at most ``N_RANGES`` of them, none empty."""
+    """Cut the rows into ranges of about equal work, at most ``N_RANGES`` of them and none too small."""
     n_rows = len(indptr) - 1
     work = indptr + ROW_COST * np.arange(n_rows + 1, dtype=np.int64)
     n_ranges = min(N_RANGES, max(1, int(work[-1]) // SMALLEST_RANGE))
