@@ -79,6 +79,7 @@ def test_another_seed_starts_elsewhere(model, data):
 
 def test_one_two_and_five_threads_give_the_same_bits(model, data, monkeypatch):
     monkeypatch.setattr("boundrec.parallel.INLINE_BELOW", 0)
+    monkeypatch.setattr("boundrec.parallel.SMALLEST_RANGE", 1)
     fitted = [clone(model).set_params(n_jobs=n).fit(*data) for n in (1, 2, 5)]
     for other in fitted[1:]:
         assert np.array_equal(fitted[0].user_factors_, other.user_factors_)
