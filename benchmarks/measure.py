@@ -14,6 +14,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from boundrec import datasets
 from boundrec.datasets import Dataset
@@ -93,16 +94,40 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, {versions}"
 
 
-def side_by_side(*actions: Callable[[], Any], repeats: int = 7) -> list[float]:
+def side_by_side(
+    *actions: Callable[[], Any], repeats: int = 7, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
     """Best time of each action, taken in turns so that a busy moment hits all of them; the first does not count."""
     best = [np.inf] * len(actions)
     for turn in range(repeats + 1):
         for i, action in enumerate(actions):
-            began = time.perf_counter()
+            began = clock()
             action()
             if turn:
-                best[i] = min(best[i], time.perf_counter() - began)
+                best[i] = min(best[i], clock() - began)
     return best
+
+
+class SweepClock:
+    """A callback for `fit` that notes processor time and wall time after every sweep."""
+
+    def __init__(self) -> None:
+        self._cpu, self._wall = [time.process_time()], [time.perf_counter()]
+
+    def __call__(self, sweep: int, objective: float, model: Any) -> None:
+        """Note the time."""
+        self._cpu.append(time.process_time())
+        self._wall.append(time.perf_counter())
+
+    @property
+    def cpu(self) -> NDArray[np.float64]:
+        """Processor seconds of each sweep, over all threads; the first has all preparation in it."""
+        return np.diff(self._cpu)
+
+    @property
+    def wall(self) -> NDArray[np.float64]:
+        """Wall seconds of each sweep."""
+        return np.diff(self._wall)
 
 
 def peak_memory() -> float:

@@ -113,9 +113,9 @@ def history_magnitudes(rows, values, n_rows, n_cols, share=0.1, count=None):
     return np.array(magnitudes)
 
 
-def sgd_epoch(users, items, values, weights, order, W, H, biases, step, ridge):
+def sgd_epoch(users, items, values, weights, W, H, biases, step, ridge):
     """Koren's step for one rating after the other; with biases w = (b, 1, u) and h = (1, c, q). In place."""
-    for p in order:
+    for p in range(len(values)):
         w, h = W[users[p]].copy(), H[items[p]].copy()
         error = values[p] - w @ h
         w_step = error * h - ridge * w
@@ -124,3 +124,170 @@ def sgd_epoch(users, items, values, weights, order, W, H, biases, step, ridge):
             w_step[1] = h_step[0] = 0.0
         W[users[p]] += step * weights[p] * w_step
         H[items[p]] += step * weights[p] * h_step
+
+
+def walls(p, penalty, sharpness, low, high):
+    """Bounded-SVD's penalty of one prediction and its derivative; exponentials go straight beyond e^50."""
+
+    def exponential(x):
+        return (np.exp(x), np.exp(x)) if x <= 50 else (np.exp(50) * (1 + x - 50), np.exp(50))
+
+    (above, above_slope), (below, below_slope) = exponential(sharpness * (p - high)), exponential(sharpness * (low - p))
+    return penalty * (above + below), penalty * sharpness * (above_slope - below_slope)
+
+
+def walled_objective(users, items, values, weights, W, H, setting):
+    """Σ c [(v − p)² + walls(p)], in a loop over the ratings."""
+    total = 0.0
+    for i, j, v, c in zip(users, items, values, weights, strict=True):
+        total += c * ((v - W[i] @ H[j]) ** 2 + walls(W[i] @ H[j], *setting)[0])
+    return total
+
+
+def walled_sgd_epoch(users, items, values, weights, W, H, biases, step, ridge, setting):
+    """`sgd_epoch` with the error less half the derivative of the walls."""
+    for i, j, v, c in zip(users, items, values, weights, strict=True):
+        p = W[i] @ H[j]
+        pulled = v - walls(p, *setting)[1] / 2
+        sgd_epoch([i], [j], [pulled], [c], W, H, biases, step, ridge)
+
+
+def nmf_update(V, C, W, H, ridge):
+    """W ∘ (C∘V)Hᵀ ⊘ ((C∘WH)Hᵀ + λ n_i W), dense; C is the mask times the weights, 0/0 leaves W as it is."""
+    numerator = (C * V) @ H.T
+    denominator = (C * (W @ H)) @ H.T + ridge * C.sum(axis=1, keepdims=True) * W
+    new = W.copy()
+    for i, k in zip(*np.nonzero(denominator), strict=True):
+        new[i, k] = W[i, k] * numerator[i, k] / denominator[i, k]
+    return new
+
+
+def nmf_sweep(V, C, W, H, ridge):
+    """W first, then H (by its transpose) with the new W."""
+    W = nmf_update(V, C, W, H, ridge)
+    return W, nmf_update(V.T, C.T, H.T, W.T, ridge).T
+
+
+def ridge_objective(V, C, W, H, ridge_w, ridge_h):
+    """Σ c(v − w·h)² + Σ_i λ_i‖w_i‖² + Σ_j λ_j‖h_j‖²."""
+    return float(np.sum(C * (V - W @ H) ** 2) + ridge_w @ np.sum(W**2, axis=1) + ridge_h @ np.sum(H**2, axis=0))
+
+
+def rank_one_step(R, C, u, v, ridge_v):
+    """The best v_j for every column, given u, and Σ_j h_j (old − new)², what that takes off the objective."""
+    decrease = 0.0
+    for j in range(len(v)):
+        h = ridge_v[j] + np.sum(C[:, j] * u**2)
+        new = np.sum(C[:, j] * R[:, j] * u) / h if h > 0 else 0.0
+        decrease += h * (v[j] - new) ** 2
+        v[j] = new
+    return decrease
+
+
+def ccdpp_sweeps(V, C, W, H, ridge_w, ridge_h, inner_iter, inner_tol, n_sweeps):
+    """LIBPMF's loops on dense arrays: W and H after every outer iteration, and how many features it came to."""
+    W, H = W.copy(), H.copy()
+    for outer in range(n_sweeps):
+        most, early_stops, n_features = 0.0, 0, 0
+        for t in range(W.shape[1]):
+            if early_stops >= 5:
+                break
+            n_features += 1
+            u, v = W[:, t], H[t]
+            R = V - W @ H + np.outer(u, v)
+            for inner in range(inner_iter):
+                decrease = rank_one_step(R, C, u, v, ridge_h)
+                decrease += rank_one_step(R.T, C.T, v, u, ridge_w)
+                if decrease < inner_tol * most:
+                    early_stops += inner == 0
+                    break
+                if (outer, t, inner) != (0, 0, 0):
+                    most = max(most, decrease)
+        yield W.copy(), H.copy(), n_features
+
+
+def ridge_als(V, C, W, H, ridge_w, ridge_h, n_sweeps):
+    """Alternating ridge regressions, one linear system for each row and column: another road to the same minimum."""
+    W, H = W.copy(), H.copy()
+    k = W.shape[1]
+    for _ in range(n_sweeps):
+        for j in range(H.shape[1]):
+            H[:, j] = np.linalg.solve((W.T * C[:, j]) @ W + ridge_h[j] * np.eye(k), W.T @ (C[:, j] * V[:, j]))
+        for i in range(len(W)):
+            W[i] = np.linalg.solve((H * C[i]) @ H.T + ridge_w[i] * np.eye(k), H @ (C[i] * V[i]))
+    return W, H
+
+
+# --- BMF ------------------------------------------------------------------------------------------------------------
+
+
+def bmf_rows(V, C, W, H, low, high, everywhere=True):
+    """One pass over every w_ix: clip(w*, max l, min u), the complement T = p − w_ix h_xj over all j; C are weights."""
+    for i in range(W.shape[0]):
+        for x in range(W.shape[1]):
+            h = H[x]
+            T = W[i] @ H - W[i, x] * h
+            curvature = np.sum(C[i] * h * h)
+            if curvature == 0:
+                continue
+            wanted = np.sum(C[i] * (V[i] - T) * h) / curvature
+            lower, upper = [-np.inf], [np.inf]
+            for j in range(V.shape[1]):
+                if h[j] != 0 and (everywhere or C[i, j] > 0):
+                    ends = sorted([(low - T[j]) / h[j], (high - T[j]) / h[j]])
+                    lower.append(ends[0])
+                    upper.append(ends[1])
+            W[i, x] = np.clip(wanted, max(lower), min(upper))
+    return W
+
+
+def bmf_sweep(V, C, W, H, low, high, everywhere=True):
+    """Columns of H, then rows of W."""
+    H = bmf_rows(V.T, C.T, H.T.copy(), W.T, low, high, everywhere).T
+    return bmf_rows(V, C, W.copy(), H, low, high, everywhere), H
+
+
+# --- BMC-ADMM -------------------------------------------------------------------------------------------------------
+
+
+def singular_value_threshold(A, threshold):
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    return U * np.maximum(s - threshold, 0) @ Vt
+
+
+def completion_objective(V, C, Z, penalty):
+    """½ Σ c (v − z)² + λ‖Z‖_*; C is 0 where nothing was observed."""
+    return 0.5 * np.sum(C * (V - Z) ** 2) + penalty * np.linalg.norm(Z, "nuc")
+
+
+def bmc_admm_start(V, C, observed, rho, low, high):
+    """Z constant in the middle of the range, X between it and the ratings, no multipliers."""
+    Z = np.full(V.shape, (low + high) / 2)
+    return (
+        Z,
+        np.where(observed, (C * V + rho * Z) / (C + rho), 0.0),
+        np.where(observed, 0.0, Z),
+        Z,
+        np.zeros(V.shape),
+        np.zeros(V.shape),
+    )
+
+
+def bmc_admm_step(V, C, observed, state, penalty, rho, low, high):
+    """One iteration on dense matrices: Z, then X and E, T, and both multipliers."""
+    _, X, E, T, Y1, Y2 = state
+    Z = singular_value_threshold(0.5 * (X + E + T + (Y1 - Y2) / rho), penalty / (2 * rho))
+    X = np.where(observed, (C * V + rho * Z - Y1) / (C + rho), 0.0)
+    E = np.where(observed, 0.0, Z - Y1 / rho)
+    T = np.clip(Z + Y2 / rho, low, high)
+    return Z, X, E, T, Y1 + rho * (X + E - Z), Y2 + rho * (Z - T)
+
+
+def bounded_completion(V, C, penalty, low, high, n_iter=4000):
+    """The same problem by another method, Davis and Yin's three-operator splitting; the answer is in range."""
+    step = 1.0 / C.max()
+    y = np.full(V.shape, (low + high) / 2)
+    for _ in range(n_iter):
+        inside = np.clip(y, low, high)
+        y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
+    return np.clip(y, low, high)

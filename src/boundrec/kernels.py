@@ -9,10 +9,13 @@ Arithmetic is in float64 whatever the arrays hold, so float32 factors save memor
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
@@ -20,11 +23,13 @@ _MATHS = {"contract", "reassoc", "nsz", "arcp"}
 _TINY = 1e-10
 #: Newton's method takes up to 29 steps in the hardest cases seen.
 _MAX_NEWTON = 50
+#: Exponentials beyond this exponent continue as straight lines.
+_MAX_EXPONENT = 50.0
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], maths: set[str] = _MATHS) -> Callable[..., Any]:
     """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
-    settings: dict[str, Any] = {"nogil": True, "fastmath": _MATHS, "error_model": "numpy"}
+    settings: dict[str, Any] = {"nogil": True, "fastmath": maths, "error_model": "numpy"}
     try:
         compiled: Callable[..., Any] = njit(cache=True, **settings)(function)
     except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
@@ -209,10 +214,14 @@ def _cholesky(A, mu, L):
     """L Lᵀ = A + mu·I; False where that is not positive definite."""
     for k in range(A.shape[0]):
         L_k = L[k]
+        pivot = A[k, k] + mu
         for m in range(k):
-            total = A[k, m] - _dot(L_k[:m], L[m][:m])
-            L_k[m] = total / L[m, m]
-        pivot = A[k, k] + mu - _dot(L_k[:k], L_k[:k])
+            L_m = L[m]
+            total = A[k, m]
+            for p in range(m):  # written out: slices for `_dot` cost as much as these short sums
+                total -= L_k[p] * L_m[p]
+            L_k[m] = total / L_m[m]
+            pivot -= L_k[m] * L_k[m]
         if not pivot > 0.0:
             return False
         L_k[k] = np.sqrt(pivot)
@@ -223,7 +232,11 @@ def _cholesky(A, mu, L):
 def _solve_lower(L, x):
     """x ← L⁻¹ x."""
     for k in range(x.shape[0]):
-        x[k] = (x[k] - _dot(L[k][:k], x[:k])) / L[k, k]
+        L_k = L[k]
+        total = x[k]
+        for m in range(k):
+            total -= L_k[m] * x[m]
+        x[k] = total / L_k[k]
 
 
 @_compiled
@@ -667,17 +680,385 @@ def _sgd_step(w, h, pull, n_biases, step, ridge):
 
 
 @_compiled
-def sgd_epoch(entries, order, rows, fixed, n_biases, step, ridge):
-    """One step along e_ij = v_ij − w_i·h_j for every observation in the given order (ALGORITHMS.md §1).
+def sgd_epoch(entries, rows, fixed, n_biases, step, ridge):
+    """One step along e_ij = v_ij − w_i·h_j for every observation, one after the other.
 
-    ``entries`` are the rows, columns, values and weights of the observations. Each step starts where the one
-    before ended, so this is one serial loop whatever the number of threads.
+    ``entries`` are the rows, columns, values and weights of the observations, already shuffled. Each step starts
+    where the one before ended, so this is one serial loop whatever the number of threads.
     """
     row_of, column_of, data, weights = entries
-    for p in order:
+    for p in range(data.size):
         w, h = rows[row_of[p]], fixed[column_of[p]]
         pull = data[p] - _dot(w, h)
         _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+# --- the exponential walls of Bounded-SVD: penalty·(e^{sharpness·(p − high)} + e^{sharpness·(low − p)}) ------------
+
+
+@_compiled
+def _tangent_exp(x):
+    """Value and slope of e^x, continued by its tangent beyond ``_MAX_EXPONENT``: smooth, convex, no overflow."""
+    value = np.exp(min(x, _MAX_EXPONENT))
+    return value * (1.0 + max(0.0, x - _MAX_EXPONENT)), value
+
+
+@_compiled
+def _walls(p, walls):
+    """The penalty of a prediction p, and half of its derivative by p."""
+    penalty, sharpness, low, high = walls
+    above, above_slope = _tangent_exp(sharpness * (p - high))
+    below, below_slope = _tangent_exp(sharpness * (low - p))
+    return penalty * (above + below), 0.5 * penalty * sharpness * (above_slope - below_slope)
+
+
+@_compiled
+def walled_errors(csr, rows, fixed, walls, out, start, stop):
+    """out_i = Σ_j c_ij [(v_ij − w_i·h_j)² + walls(w_i·h_j)] over the observations of row i."""
+    indptr, indices, data, weights = csr
+    for i in range(start, stop):
+        w = rows[i]
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            prediction = _dot(w, fixed[indices[p]])
+            error = data[p] - prediction
+            penalty, _slope = _walls(prediction, walls)
+            total += (error * error + penalty) * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def walled_gradients(csr, rows, fixed, walls, gradient, out, start, stop):
+    """gradient_i = Σ_j c_ij (½ walls′(w_i·h_j) − e_ij) h_j, half of ∂F/∂w_i; out_i as in `walled_errors`."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    g = np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        g[:] = 0.0
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            prediction = _dot(w, h)
+            error = data[p] - prediction
+            penalty, slope = _walls(prediction, walls)
+            c = weights[p] if weights.size else 1.0
+            total += c * (error * error + penalty)
+            scaled = c * (slope - error)
+            for k in range(n_factors):
+                g[k] += scaled * h[k]
+        gradient[i] = g
+        out[i] = total
+
+
+@_compiled
+def walled_sgd_epoch(entries, rows, fixed, n_biases, step, ridge, walls):
+    """`sgd_epoch` with the walls' push: one step along e_ij − ½ walls′(w_i·h_j) for every observation."""
+    row_of, column_of, data, weights = entries
+    for p in range(data.size):
+        w, h = rows[row_of[p]], fixed[column_of[p]]
+        prediction = _dot(w, h)
+        _penalty, slope = _walls(prediction, walls)
+        pull = data[p] - prediction - slope
+        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+# --- non-negative factors ------------------------------------------------------------------------------------
+
+
+@_compiled
+def multiply_rows(csr, fixed, ridge, rows, start, stop):
+    """w_ik ← w_ik · Σ_j c_ij v_ij h_jk / (Σ_j c_ij (w_i·h_j) h_jk + ridge_i w_ik): Lee and Seung, masked.
+
+    A denominator of zero means that the data say nothing about w_ik, which then stays as it is. A small positive
+    floor in its place, as is common, would make the answer depend on the unit of the ratings.
+    """
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    wanted, present = np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        wanted[:] = 0.0
+        present[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            c = weights[p] if weights.size else 1.0
+            value, prediction = c * data[p], c * _dot(w, h)
+            for k in range(n_factors):
+                wanted[k] += value * h[k]
+                present[k] += prediction * h[k]
+        for k in range(n_factors):
+            denominator = present[k] + ridge[i] * w[k]
+            if denominator > 0.0:
+                w[k] *= wanted[k] / denominator
+
+
+# --- one feature at a time -------------------------------------------------------------------------------------
+
+
+@partial(_compiled, maths=_MATHS - {"reassoc"})  # reordered sums would load by vector gathers: half the speed
+def solve_scalars(residuals, fixed, ridge, values, decrease, start, stop):
+    """x_i ← Σ_j c_ij R_ij y_j / h_i with h_i = ridge_i + Σ_j c_ij y_j²; decrease_i = h_i (old x_i − new x_i)².
+
+    That is the minimum of Σ_j c_ij (R_ij − x_i y_j)² + ridge_i x_i², and how far it lies below the value before.
+    Where h_i = 0 any x_i is one, and 0 is taken.
+    """
+    indptr, indices, data, weights = residuals
+    for i in range(start, stop):
+        numerator, curvature = 0.0, ridge[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            y = fixed[indices[p]]
+            weighted = weights[p] * y if weights.size else y
+            numerator += weighted * data[p]
+            curvature += weighted * y
+        new = numerator / curvature if curvature > 0.0 else 0.0
+        decrease[i] = curvature * (values[i] - new) ** 2
+        values[i] = new
+
+
+@_compiled
+def add_rank_one(residuals, values, fixed, sign, start, stop):
+    """R_ij ← R_ij + sign·x_i y_j on the observed entries."""
+    indptr, indices, data, _weights = residuals
+    for i in range(start, stop):
+        x = sign * values[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            data[p] += x * fixed[indices[p]]
+
+
+@_compiled
+def row_squares(csr, out, start, stop):
+    """out_i = Σ_j c_ij R_ij²."""
+    indptr, _indices, data, weights = csr
+    for i in range(start, stop):
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            total += data[p] * data[p] * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+# --- one range for all: ratio tests over whole rows of the product ------------------------------------------------
+#
+# The range is centre ± half. A row of the product is kept as t_j = w·h_j − centre, with the fixed side by feature
+# (K × M), so that every loop over j reads contiguous memory.
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    """Min or max of two numbers that are not NaN, said so that LLVM turns loops over it into vector code."""
+
+    @intrinsic
+    def pick(typing_context: Any, x: Any, y: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            double = ir.DoubleType()
+            function = builder.module.declare_intrinsic(name, [double], ir.FunctionType(double, [double] * 2))
+            return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+        return types.float64(types.float64, types.float64), generate
+
+    return pick
+
+
+_least = _reduction("llvm.minnum")
+_most = _reduction("llvm.maxnum")
+
+
+@_compiled
+def _offsets(w, by_feature, centre, t):
+    """t_j = w·h_j − centre for every j, four features at a time: t is then read and written once for four."""
+    t[:] = -centre
+    k = 0
+    while k + 4 <= w.shape[0]:
+        w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
+        h0, h1, h2, h3 = by_feature[k], by_feature[k + 1], by_feature[k + 2], by_feature[k + 3]
+        for j in range(t.shape[0]):
+            t[j] += w0 * h0[j] + w1 * h1[j] + w2 * h2[j] + w3 * h3[j]
+        k += 4
+    while k < w.shape[0]:
+        w_k, h = w[k], by_feature[k]
+        for j in range(t.shape[0]):
+            t[j] += w_k * h[j]
+        k += 1
+
+
+@_compiled
+def farthest(rows, by_feature, centre, out, start, stop):
+    """out_i = max_j |w_i·h_j − centre|."""
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        _offsets(rows[i], by_feature, centre, t)
+        far = 0.0
+        for j in range(t.shape[0]):
+            far = _most(far, abs(t[j]))
+        out[i] = far
+
+
+@_compiled
+def _room(t, inverse, width):
+    """How far entry k may fall and rise while |t_j + step·h_jk| ≤ half for every j: the ratio test of BMF.
+
+    Both ends of one j are (−t_j ± half·sign h_jk)/h_jk; ``inverse`` is 1/h_jk and ``width`` half/|h_jk|, with 0 and
+    infinity where h_jk = 0.
+    """
+    low, high = -np.inf, np.inf
+    for j in range(t.shape[0]):
+        middle, reach = t[j] * inverse[j], width[j]
+        high = _least(high, reach - middle)
+        low = _most(low, -reach - middle)
+    return min(low, 0.0), max(high, 0.0)  # past an end by rounding is at the end
+
+
+@_compiled
+def _bounded_row(A, b, w, by_feature, inverse, width, t):
+    """One pass of coordinate descent on wᵀAw − 2bᵀw: each entry to its minimum, or as near as the range allows."""
+    for k in range(w.shape[0]):
+        if A[k, k] == 0.0:  # no observation depends on this entry
+            continue
+        slope = b[k]
+        for m in range(w.shape[0]):
+            slope -= (A[k, m] if m <= k else A[m, k]) * w[m]
+        low, high = _room(t, inverse[k], width[k])
+        step = min(max(slope / A[k, k], low), high)
+        if step != 0.0:
+            w[k] += step
+            h = by_feature[k]
+            for j in range(t.shape[0]):
+                t[j] += step * h[j]
+
+
+@_compiled
+def solve_rows_bounded(csr, fixed, ratio, centre, rows, out, start, stop):
+    """One pass over each row's entries, all of the row's products kept in range; out_i = Σ_j c_ij e_ij² after it.
+
+    ``ratio`` holds the fixed side by feature, its inverse and the half range over its absolute value.
+    """
+    indptr, indices, data, weights = csr
+    by_feature, inverse, width = ratio
+    n_factors, n_columns = by_feature.shape
+    A, b, t = np.empty((n_factors, n_factors)), np.empty(n_factors), np.empty(n_columns)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        _offsets(rows[i], by_feature, centre, t)
+        _bounded_row(A, b, rows[i], by_feature, inverse, width, t)
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            error = data[p] - centre - t[indices[p]]
+            total += error * error * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def solve_rows_bounded_on_observed(csr, fixed, ratio, centre, rows, out, start, stop):
+    """The same with only the row's observed products kept in range."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    A, b = np.empty((n_factors, n_factors)), np.empty(n_factors)
+    for i in range(start, stop):
+        first, n = indptr[i], indptr[i + 1] - indptr[i]
+        own, t = np.empty((3, n_factors, n)), np.empty(n)
+        for k in range(n_factors):
+            for p in range(n):
+                j = indices[first + p]
+                own[0, k, p], own[1, k, p], own[2, k, p] = ratio[0][k, j], ratio[1][k, j], ratio[2][k, j]
+        _normal_equations(csr, i, fixed, A, b)
+        _offsets(rows[i], own[0], centre, t)
+        _bounded_row(A, b, rows[i], own[0], own[1], own[2], t)
+        total = 0.0
+        for p in range(n):
+            error = data[first + p] - centre - t[p]
+            total += error * error * (weights[first + p] if weights.size else 1.0)
+        out[i] = total
+
+
+# --- BMC-ADMM: a low-rank matrix Z, matched to the observations and to the range -----------------------------------
+
+
+@_compiled
+def match_observations(csr, rows, fixed, rho, state, sums, start, stop):
+    """X = (c v + ρz − y)/(c + ρ) and y ← y + ρ(x − z) at every observation of Z; ``state`` holds y and x − z.
+
+    sums_i = Σ c (v − z)², Σ (x − z)² and Σ (change of x − z)² over row i.
+    """
+    indptr, indices, data, weights = csr
+    multiplier, gap = state
+    for i in range(start, stop):
+        w = rows[i]
+        loss, square, change = 0.0, 0.0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            c = weights[p] if weights.size else 1.0
+            error = data[p] - _dot(w, fixed[indices[p]])
+            new = (c * error - multiplier[p]) / (c + rho)
+            loss += c * error * error
+            square += new * new
+            change += (new - gap[p]) * (new - gap[p])
+            multiplier[p] += rho * new
+            gap[p] = new
+        sums[i, 0], sums[i, 1], sums[i, 2] = loss, square, change
+
+
+@_compiled
+def times_observed(csr, state, inverse_rho, fixed, out, start, stop):
+    """out_i = Σ_j (x − z + y/ρ)_ij q_j over the observations of row i, four of them at a time."""
+    indptr, indices, _data, _weights = csr
+    multiplier, gap = state
+    for i in range(start, stop):
+        total = out[i]
+        total[:] = 0.0
+        p, end = indptr[i], indptr[i + 1]
+        while p + 4 <= end:
+            g0, g1 = gap[p] + inverse_rho * multiplier[p], gap[p + 1] + inverse_rho * multiplier[p + 1]
+            g2, g3 = gap[p + 2] + inverse_rho * multiplier[p + 2], gap[p + 3] + inverse_rho * multiplier[p + 3]
+            q0, q1, q2, q3 = fixed[indices[p]], fixed[indices[p + 1]], fixed[indices[p + 2]], fixed[indices[p + 3]]
+            for k in range(total.shape[0]):
+                total[k] += g0 * q0[k] + g1 * q1[k] + g2 * q2[k] + g3 * q3[k]
+            p += 4
+        while p < end:
+            g = gap[p] + inverse_rho * multiplier[p]
+            q = fixed[indices[p]]
+            for k in range(total.shape[0]):
+                total[k] += g * q[k]
+            p += 1
+
+
+@_compiled
+def _offsets_plus(w, by_feature, centre, sparse, row, t):
+    """t_j = w·h_j + b_j − centre, where b is a row of a sparse matrix."""
+    indptr, indices, data = sparse
+    _offsets(w, by_feature, centre, t)
+    for p in range(indptr[row], indptr[row + 1]):
+        t[indices[p]] += data[p]
+
+
+@_compiled
+def count_outside(rows, by_feature, span, sparse, counts, start, stop):
+    """counts_i = number of entries of row i of Z + B outside centre ± half; ``span`` is (centre, half)."""
+    centre, half = span
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+        count = 0
+        for j in range(t.shape[0]):
+            count += abs(t[j]) > half
+        counts[i] = count
+
+
+@_compiled
+def collect_outside(rows, by_feature, span, sparse, outside, start, stop):
+    """The entries that `count_outside` counted: by how much each passes the range, as a sparse matrix."""
+    centre, half = span
+    indptr, indices, data = outside
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        p = indptr[i]
+        if p == indptr[i + 1]:
+            continue
+        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+        for j in range(t.shape[0]):
+            if abs(t[j]) > half:
+                indices[p], data[p] = j, t[j] - half if t[j] > 0.0 else t[j] + half
+                p += 1
+
+
+# --- biases inside the bound ----------------------------------------------------------------------------------
 
 
 @_compiled

@@ -59,7 +59,7 @@ def run(split: Split, user: int, n_factors: int, seed: int, output: Path, out: C
     draw(results, output)
     _print_results(results, split, out)
     _print_top_ten(results[-1].model, split.data, user, out)
-    messages.print(f"Wrote {output} after {time.perf_counter() - began:.0f} s")
+    messages.print(f"Wrote {output} after {time.perf_counter() - began:.0f} s", soft_wrap=True)  # a path to copy
 
 
 def _compile(messages: Console) -> None:

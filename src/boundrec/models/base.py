@@ -162,6 +162,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _default_max_iter(self) -> int:
         return 500
 
+    def _seeks_rest(self) -> bool:
+        """Whether being out of iterations is worth a warning; not where their number is part of the method."""
+        return True
+
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         """Predictions for row numbers that were trained."""
         return dot_rows(self.user_factors_[users], self.item_factors_[items])
@@ -196,7 +200,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.user_factors_, self.item_factors_ = complete
             warnings.warn(f"interrupted: the model is that of sweep {self.n_iter_}.", stacklevel=4)
             return
-        if rule.still_falling:
+        if rule.still_falling and self._seeks_rest():
             warnings.warn(
                 f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
                 f"{rule.decrease:.2g} an iteration: raise max_iter for a closer fit, or tol if this is close enough.",

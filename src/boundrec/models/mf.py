@@ -2,147 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from boundrec.models.base import Floats, Sweep
-from boundrec.models.descent import Descent, FactorSide
-from boundrec.models.rival import RivalModel
-from boundrec.parallel import RowPool
-from boundrec.ratings import Ratings
-
-#: Columns that biases take in front of the factors: w = (b_i, 1, u_i), h = (1, c_j, q_j).
-USER_BIAS, ITEM_BIAS = 0, 1
-#: Spread of random factors that start around zero.
-SPREAD = 0.1
-
-
-class Loss(NamedTuple):
-    """The kernels of one loss: its gradient by rows, its value by rows, an epoch of SGD; and what all three need."""
-
-    gradients: Callable[..., Any]
-    values: Callable[..., Any]
-    epoch: Callable[..., Any]
-    settings: tuple[Any, ...] = ()
-
-
-class Objective:
-    """F = Σ_observed c_ij [loss(v_ij, w_i·h_j) + ridge·(|w_i|² + |h_j|²)]."""
-
-    def __init__(self, loss: Loss, ridge: float, users: FactorSide, items: FactorSide, pool: RowPool) -> None:
-        self.loss, self.ridge, self._pool = loss, ridge, pool
-        self._users, self._items = users, items
-
-    def __call__(
-        self, side: FactorSide, rows: NDArray[np.floating], fixed: NDArray[np.floating], gradient: Floats
-    ) -> float:
-        """F at (rows, fixed), and half of ∂F/∂rows into ``gradient``."""
-        loss, indptr = self.loss, side.csr.indptr
-        self._pool.run(loss.gradients, indptr, side.csr, rows, fixed, *loss.settings, gradient, side.errors)
-        total = float(side.errors.sum())
-        if self.ridge:
-            gradient += self.ridge * side.counts[:, None] * rows
-            other = self._items if side is self._users else self._users
-            total += self.ridge * (side.size(rows) + other.size(fixed))
-        return total
-
-    def value(self) -> float:
-        """F at the present factors."""
-        users, items, loss = self._users, self._items, self.loss
-        indptr = users.csr.indptr
-        self._pool.run(loss.values, indptr, users.csr, users.factors, items.factors, *loss.settings, users.errors)
-        return float(users.errors.sum()) + self.ridge * (users.size(users.factors) + items.size(items.factors))
-
-
-class GradientModel(RivalModel):
-    """A factorisation that descends an `Objective`, in full batches or rating by rating.
-
-    A model provides `_loss`. Biases are two more columns of the factors, so that a prediction remains one inner
-    product and an offset.
-    """
-
-    solver: str
-    biases: bool
-    ridge: float | None
-    learning_rate: float | None
-
-    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "solver": ("gd", "sgd")}
-    #: What None stands for, by solver.
-    DEFAULT_RIDGE: ClassVar[dict[str, float]] = {"gd": 0.0, "sgd": 0.02}
-    DEFAULT_RATE: ClassVar[float] = 0.005
-    DEFAULT_MAX_ITER: ClassVar[dict[str, int]] = {"gd": 500, "sgd": 20}
-
-    def _loss(self) -> Loss:
-        raise NotImplementedError
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
-            raise ValueError(f"learning_rate={self.learning_rate!r}: give a positive number, or None.")
-        if self.ridge is not None and not 0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge={self.ridge!r}: give a number of at least 0, or None.")
-
-    def _default_max_iter(self) -> int:
-        return self.DEFAULT_MAX_ITER[self.solver]
-
-    def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
-        self._offset = self.mean_ if self.biases else 0.0
-        dtype = np.dtype(self.dtype)
-        by_user = ratings.by_user._replace(data=(ratings.by_user.data - self._offset).astype(dtype))
-        by_item = ratings.by_item._replace(data=(ratings.by_item.data - self._offset).astype(dtype))
-        self.user_factors_ = self._start(ratings.n_users, ITEM_BIAS, rng).astype(dtype)
-        self.item_factors_ = self._start(ratings.n_items, USER_BIAS, rng).astype(dtype)
-        ridge = self.DEFAULT_RIDGE[self.solver] if self.ridge is None else self.ridge
-        users = FactorSide(by_user, self.user_factors_, [ITEM_BIAS] if self.biases else [])
-        items = FactorSide(by_item, self.item_factors_, [USER_BIAS] if self.biases else [])
-        objective = Objective(self._loss(), ridge, users, items, pool)
-        if self.solver == "gd":
-            return self._descend(users, items, objective)
-        return self._epochs((ratings.user_of_rating(), *by_user[1:]), objective, rng)
-
-    def _start(self, n_rows: int, one: int, rng: np.random.Generator) -> Floats:
-        """Random factors whose mean prediction is the mean rating (resolution A23).
-
-        Without biases U(0, 1)·√(4·mean/K): K products of two such numbers have the mean as their expectation.
-        With biases, which start at zero around the mean, or without a positive mean: normal around zero.
-        """
-        shape = (n_rows, self.n_factors)
-        if not self.biases and self.mean_ > 0:
-            return np.asarray(rng.random(shape) * np.sqrt(4 * self.mean_ / self.n_factors))
-        factors = SPREAD * rng.standard_normal(shape)
-        if not self.biases:
-            return factors
-        own = np.zeros((n_rows, 2))
-        own[:, one] = 1.0
-        return np.hstack([own, factors])
-
-    def _descend(self, users: FactorSide, items: FactorSide, objective: Objective) -> Iterator[Sweep]:
-        """Full-batch gradient descent with the paper's dynamic step."""
-        for side, other in ((users, items), (items, users)):
-            if self.learning_rate is None:
-                side.set_safe_step(other.factors, objective.ridge)
-            else:
-                side.step = self.learning_rate
-        return Descent(users, items, objective).sweeps()
-
-    def _epochs(self, entries: tuple[Any, ...], objective: Objective, rng: np.random.Generator) -> Iterator[Sweep]:
-        """Stochastic gradient descent: every rating once in an epoch, in a new random order each time."""
-        loss, W, H = objective.loss, self.user_factors_, self.item_factors_
-        columns = 2 if self.biases else 0
-        rate = self.DEFAULT_RATE if self.learning_rate is None else self.learning_rate
-        while True:
-            order = rng.permutation(len(entries[0]))
-            loss.epoch(entries, order, W, H, columns, rate, objective.ridge, *loss.settings)
-            value = objective.value()
-            if not np.isfinite(value):
-                raise ValueError(
-                    f"the objective is {value} after epoch {self.n_iter_ + 1}: sgd diverges on these ratings with "
-                    f'learning_rate={rate}. Pass a smaller one, or solver="gd", which finds its own step.'
-                )
-            yield Sweep(value)
+from boundrec.models.gradient import GradientModel, Loss
 
 
 class MF(GradientModel):
@@ -156,17 +18,20 @@ class MF(GradientModel):
     n_factors
         K, the length of the factors, biases not counted.
     solver
-        ``"gd"``: full-batch gradient descent, users and items in turn, each with its own step (×1.1 on success,
-        ÷2 and roll back otherwise). ``"sgd"``: one small step for each rating in a new random order every epoch;
-        serial, whatever ``n_jobs`` says.
+        ``"gd"``: full-batch gradient descent with a dynamic step (×1.1 on success, ÷2 and roll back otherwise).
+        ``"sgd"``: one small step for each rating in a new random order every epoch; serial, whatever ``n_jobs``
+        says.
+    steps
+        For gd: users and items move together by one ``"shared"`` step, as in the paper's baseline; or in turn, with
+        ``"separate"`` steps, which fits the training ratings far faster.
     biases
         Whether each user and each item has a bias. They are the first two columns of the factors,
         w_i = (b_i, 1, u_i) and h_j = (1, c_j, q_j).
     ridge
         Penalty for each rating on the size of its factors; None: 0 for gd, 0.02 for sgd.
     learning_rate
-        Length of a step along half the gradient; for gd of the first step. None: 0.005 for sgd, for gd the longest
-        step that is sure not to raise the objective.
+        Length of a step along half the gradient; for gd of the first step. None: 0.005 for sgd, for gd one that
+        the curvature of the squared errors allows.
     bounds
         What every rating is known to obey, ``(lo, hi)``: ratings outside are refused. Predictions may leave it.
     clip
@@ -211,6 +76,7 @@ class MF(GradientModel):
         n_factors: int = 20,
         *,
         solver: str = "gd",
+        steps: str = "shared",
         biases: bool = False,
         ridge: float | None = None,
         learning_rate: float | None = None,
@@ -228,6 +94,7 @@ class MF(GradientModel):
     ) -> None:
         self.n_factors = n_factors
         self.solver = solver
+        self.steps = steps
         self.biases = biases
         self.ridge = ridge
         self.learning_rate = learning_rate
