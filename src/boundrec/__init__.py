@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boundrec.models.bayesian import BayesianMBMF
     from boundrec.models.bmc_admm import BMCADMM
     from boundrec.models.bmf import BMF
     from boundrec.models.bounded_svd import BoundedSVD
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
-__all__ = ["BMCADMM", "BMF", "MBMF", "MF", "NMF", "BoundedSVD", "CCDPlusPlus", "Ratings", "__version__"]
+__all__ = ["BMCADMM", "BMF", "MBMF", "MF", "NMF", "BayesianMBMF", "BoundedSVD", "CCDPlusPlus", "Ratings", "__version__"]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {
     "BMCADMM": "boundrec.models.bmc_admm",
     "BMF": "boundrec.models.bmf",
+    "BayesianMBMF": "boundrec.models.bayesian",
     "BoundedSVD": "boundrec.models.bounded_svd",
     "CCDPlusPlus": "boundrec.models.ccdpp",
     "MBMF": "boundrec.models.mbmf",

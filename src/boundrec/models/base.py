@@ -136,9 +136,13 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
         self._learn_ids_and_means(ratings)
-        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
-            self._iterate(self._sweeps(ratings, pool, self._generator()), callback)
+        self._run(ratings, self._generator(), callback)
         return self
+
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> None:
+        """From one start to the end of the iterations."""
+        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+            self._iterate(self._sweeps(ratings, pool, rng), callback)
 
     # --- what a model provides ------------------------------------------------------------------------------
 
@@ -162,6 +166,9 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _default_max_iter(self) -> int:
         return 500
 
+    def _most_iterations(self) -> int:
+        return self._default_max_iter() if self.max_iter is None else self.max_iter
+
     def _seeks_rest(self) -> bool:
         """Whether being out of iterations is worth a warning; not where their number is part of the method."""
         return True
@@ -179,8 +186,8 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> None:
         """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
-        rule = StoppingRule(self.tol, self.patience, self.tol_mode)
-        max_iter = self._default_max_iter() if self.max_iter is None else self.max_iter
+        rule = self._stopping_rule()
+        max_iter = self._most_iterations()
         self.objectives_: list[float] = []
         self.seconds_: list[float] = []
         self.n_iter_ = self.n_rejected_ = 0
@@ -207,6 +214,9 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _stopping_rule(self) -> StoppingRule:
+        return StoppingRule(self.tol, self.patience, self.tol_mode)
 
     def _record(self, sweep: Sweep, seconds: float) -> None:
         self.objectives_.append(sweep.objective)

@@ -137,9 +137,9 @@ class BoundedModel(FactorisationModel):
             )
         return ratings
 
-    def _centred(self, ratings: Ratings) -> tuple[Csr, Csr]:
+    def _centred(self, ratings: Ratings, dtype: Any) -> tuple[Csr, Csr]:
         """Both row orders of the ratings with the centres of their ranges taken off."""
-        ranges, dtype = self._ranges, np.dtype(self.dtype)
+        ranges = self._ranges
         return (
             ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype),
             ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype),
@@ -172,8 +172,10 @@ class BoundedModel(FactorisationModel):
         return self._ranges.interval(self._ranges.product(*self._codes(X)))
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
-        product = self._ranges.product(users, items)
-        inner = super()._predict_known(users, items)
+        return self._led_back(super()._predict_known(users, items), self._ranges.product(users, items))
+
+    def _led_back(self, inner: Floats, product: Floats) -> Floats:
+        """The prediction for an inner product w·h: from within slack·r·s of the centre to within r·s of it."""
         return np.asarray(self._ranges.centre(product) + product * squash(inner / product, self.slack_))
 
     # --- settings -------------------------------------------------------------------------------------------

@@ -11,19 +11,19 @@ v_ij − γ r_i d_j.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boundrec.models.base import Side, Sweep
 from boundrec.parallel import RowPool
 
-#: γ², the share of a row's squared norm that its fixed coordinate takes; up to ½ the ends stay within reach.
+#: γ², the share of a row's squared norm that its held coordinate takes; up to ½ the ends stay within reach.
 HELD_SHARE = 0.25
-#: The coordinate that each side holds fixed; the other side's bias stands there.
+#: The coordinate that each side holds; the other side's bias stands there.
 HELD_BY_USERS, HELD_BY_ITEMS = 1, 0
-#: Spread of the free coordinates at the start, beside the biases, in units of the magnitude.
+#: Norm of the coordinates besides the biases at the start, in units of the magnitude.
 SPREAD = 0.1
 
 
@@ -36,34 +36,39 @@ def alternate(users: Side, items: Side, pool: RowPool, constraint: str, ridge: f
         half_step(items, users, pool, constraint, ridge)
         half_step(users, items, pool, constraint, ridge)
         pool.run(squared_errors, users.csr.indptr, users.csr, users.factors, items.factors, errors)
-        yield Sweep(float(errors.sum()) + ridge * (_size(users) + _size(items)))
+        yield Sweep(float(errors.sum()) + ridge * (_size(users) + _size(items) if ridge else 0.0))
 
 
 def half_step(side: Side, other: Side, pool: RowPool, constraint: str, ridge: float) -> None:
     """Solve the rows of ``side`` with the other side fixed."""
     from boundrec.kernels import solve_rows_ball, solve_rows_sphere
 
-    if side.held is not None:
-        _free_half_step(side, other, pool, ridge)
-    elif constraint == "ball":
-        pool.run(solve_rows_ball, side.csr.indptr, side.csr, other.factors, side.radius, ridge, side.factors)
+    free, features = free_part(side, other, pool)
+    if constraint == "ball":
+        pool.run(solve_rows_ball, free.csr.indptr, free.csr, features, free.radius, ridge, free.factors)
     else:
-        pool.run(solve_rows_sphere, side.csr.indptr, side.csr, other.factors, side.radius, side.factors)
+        pool.run(solve_rows_sphere, free.csr.indptr, free.csr, features, free.radius, free.factors)
+    put_back(free, side)
 
 
-def _free_half_step(side: Side, other: Side, pool: RowPool, ridge: float) -> None:
-    """The half-step of the coordinates that ``side`` does not hold, on what its held one leaves of the ratings."""
+def free_part(side: Side, other: Side, pool: RowPool) -> tuple[Side, NDArray[np.floating]]:
+    """The plain problem in the coordinates that ``side`` does not hold, and the other side's features for it."""
     from boundrec.kernels import without_products
 
-    held, others_there = side.factors[:, side.held].copy(), other.factors[:, side.held].copy()
+    if side.held is None:
+        return side, other.factors
     data = np.empty_like(side.csr.data)
-    pool.run(without_products, side.csr.indptr, side.csr, held, others_there, data)
-    free = Side(
-        side.csr._replace(data=data), side.radius * np.sqrt(1 - HELD_SHARE), np.delete(side.factors, side.held, 1)
-    )
-    fixed = replace(other, factors=np.delete(other.factors, side.held, 1), held=None)
-    half_step(free, fixed, pool, "ball", ridge)
-    side.factors[:, np.arange(side.factors.shape[1]) != side.held] = free.factors
+    there = np.ascontiguousarray(side.factors[:, side.held]), np.ascontiguousarray(other.factors[:, side.held])
+    pool.run(without_products, side.csr.indptr, side.csr, *there, data)
+    rest = np.delete(side.factors, side.held, axis=1)
+    free = Side(side.csr._replace(data=data), side.radius * np.sqrt(1 - HELD_SHARE), rest)
+    return free, np.delete(other.factors, side.held, axis=1)
+
+
+def put_back(free: Side, side: Side) -> None:
+    """Take over the coordinates that were free."""
+    if side.held is not None:
+        side.factors[:, np.arange(side.factors.shape[1]) != side.held] = free.factors
 
 
 def _size(side: Side) -> float:
@@ -74,14 +79,26 @@ def _size(side: Side) -> float:
     return float(squares @ side.counts())
 
 
-def start_with_biases(users: Side, items: Side, mean: float, n_factors: int, rng: np.random.Generator) -> None:
-    """Factors with two more columns: half of the mean rating (in units of r_i s_j) in each bias, the rest small."""
-    for side, held, bias in ((users, HELD_BY_USERS, HELD_BY_ITEMS), (items, HELD_BY_ITEMS, HELD_BY_USERS)):
-        rows = np.empty((len(side.radius), n_factors + 2))
-        rows[:, 2:] = SPREAD / np.sqrt(n_factors) * rng.standard_normal((len(side.radius), n_factors))
-        rows[:, held] = np.sqrt(HELD_SHARE)
-        rows[:, bias] = mean / (2 * np.sqrt(HELD_SHARE))
-        free = np.linalg.norm(np.delete(rows, held, 1), axis=1)
-        shrink = np.minimum(1.0, np.sqrt(1 - HELD_SHARE) / free)
-        rows[:, np.arange(n_factors + 2) != held] *= shrink[:, None]
-        side.factors, side.held = (rows * side.radius[:, None]).astype(side.csr.data.dtype), held
+def start_with_biases(side: Side, held: int, mean: float, n_factors: int, rng: np.random.Generator) -> Side:
+    """A side with two more columns: half of the mean rating (in units of r_i s_j) in its bias, the rest small."""
+    bias = HELD_BY_ITEMS if held == HELD_BY_USERS else HELD_BY_USERS
+    rows = np.empty((len(side.radius), n_factors + 2))
+    rows[:, 2:] = SPREAD / np.sqrt(n_factors) * rng.standard_normal((len(rows), n_factors))
+    rows[:, bias] = mean / (2 * np.sqrt(HELD_SHARE))
+    rows[:, held] = 0.0
+    rows *= np.minimum(1.0, np.sqrt(1 - HELD_SHARE) / np.linalg.norm(rows, axis=1))[:, None]
+    rows[:, held] = np.sqrt(HELD_SHARE)
+    return Side(side.csr, side.radius, (rows * side.radius[:, None]).astype(side.csr.data.dtype), held)
+
+
+def stack(samples: Sequence[NDArray[np.floating]], n_shared: int) -> NDArray[np.floating]:
+    """One row whose inner product is the mean over S models: (mean of what is linear, u¹/√S, …, u^S/√S).
+
+    The first ``n_shared`` columns enter the product linearly (a bias times what the other side holds) and are
+    averaged. The norm is at most the largest of the samples' (Jensen), so the mean keeps the bound.
+    """
+    if len(samples) == 1:
+        return samples[0]
+    shared = np.mean([rows[:, :n_shared] for rows in samples], axis=0)
+    own = [rows[:, n_shared:] / np.sqrt(len(samples)) for rows in samples]
+    return np.hstack([shared, *own]).astype(samples[0].dtype)

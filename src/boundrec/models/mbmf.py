@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Floats, Side, Sweep
+from boundrec.models.base import Callback, Floats, Side, Sweep
 from boundrec.models.bounded import BoundedModel
-from boundrec.models.exact import alternate, start_with_biases
+from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
 from boundrec.parallel import RowPool
 from boundrec.ratings import Ratings
 
@@ -132,6 +132,7 @@ class MBMF(BoundedModel):
         biases: bool = False,
         ridge: float = 0.0,
         slack: float = 1.0,
+        n_restarts: int = 1,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -159,6 +160,7 @@ class MBMF(BoundedModel):
         self.biases = biases
         self.ridge = ridge
         self.slack = slack
+        self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
@@ -180,13 +182,26 @@ class MBMF(BoundedModel):
         }
         return cls(n_factors, form=form, **{**paper, **settings})
 
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> None:
+        """Fit once, or average several restarts into one model with the same guarantee."""
+        if self.n_restarts == 1:
+            super()._run(ratings, rng, callback)
+            return
+        users, items = [], []
+        for generator in rng.spawn(self.n_restarts):
+            super()._run(ratings, generator, callback)
+            users.append(self.user_factors_)
+            items.append(self.item_factors_)
+        self.user_factors_, self.item_factors_ = (stack(samples, 2 * self.biases) for samples in (users, items))
+
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         ranges, dtype = self._ranges, np.dtype(self.dtype)
-        by_user, by_item = self._centred(ratings)
-        room = np.sqrt(self.slack)
+        by_user, by_item = self._centred(ratings, dtype)
+        self.slack_ = float(self.slack)
+        room = np.sqrt(self.slack_)
         self.user_factors_ = self._start(room * ranges.user, rng).astype(dtype)
         self.item_factors_ = self._start(room * ranges.item, rng).astype(dtype)
         users = Side(by_user, room * ranges.user, self.user_factors_)
@@ -194,11 +209,13 @@ class MBMF(BoundedModel):
         if self.solver == "angles":
             turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
             return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
+        products = ranges.product(ratings.user_of_rating(), by_user.indices)
         if self.biases:
-            products = users.radius[ratings.user_of_rating()] * items.radius[by_user.indices]
-            start_with_biases(users, items, float(np.mean(by_user.data / products)), self.n_factors, rng)
+            mean = float(np.mean(by_user.data / products)) / self.slack_
+            users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
+            items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
             self.user_factors_, self.item_factors_ = users.factors, items.factors
-        return alternate(users, items, pool, self.constraint, self.ridge)
+        return alternate(users, items, pool, self.constraint, self.ridge * float(products.mean()))
 
     def _start(self, radius: Floats, rng: np.random.Generator) -> Floats:
         """Random factors on their spheres (resolution A8)."""
