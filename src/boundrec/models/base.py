@@ -139,10 +139,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._run(ratings, self._generator(), callback)
         return self
 
-    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> None:
-        """From one start to the end of the iterations."""
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
+        """From one start to the end of the iterations; False if told to stop before."""
         with RowPool(self.n_jobs, ratings.n_ratings) as pool:
-            self._iterate(self._sweeps(ratings, pool, rng), callback)
+            return self._iterate(self._sweeps(ratings, pool, rng), callback)
 
     # --- what a model provides ------------------------------------------------------------------------------
 
@@ -184,8 +184,8 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return np.random.default_rng(self.random_state.randint(2**31))
         return np.random.default_rng(self.random_state)
 
-    def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> None:
-        """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
+    def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> bool:
+        """Run an algorithm until it comes to rest or is out of iterations; False if it was told to stop before."""
         rule = self._stopping_rule()
         max_iter = self._most_iterations()
         self.objectives_: list[float] = []
@@ -197,8 +197,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 complete = self.user_factors_.copy(), self.item_factors_.copy()
                 self._record(sweep, time.perf_counter() - began)
                 asked_to_stop = callback is not None and callback(self.n_iter_, sweep.objective, self) is True
-                if rule.converged(sweep) or asked_to_stop:
-                    return
+                if asked_to_stop:
+                    return False
+                if rule.converged(sweep):
+                    return True
                 if self.n_iter_ >= max_iter:
                     break
         except KeyboardInterrupt:
@@ -206,7 +208,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise
             self.user_factors_, self.item_factors_ = complete
             warnings.warn(f"interrupted: the model is that of sweep {self.n_iter_}.", stacklevel=4)
-            return
+            return False
         if rule.still_falling and self._seeks_rest():
             warnings.warn(
                 f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
@@ -214,6 +216,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        return True
 
     def _stopping_rule(self) -> StoppingRule:
         return StoppingRule(self.tol, self.patience, self.tol_mode)

@@ -136,7 +136,7 @@ class BayesianMBMF(BoundedModel):
     def _seeks_rest(self) -> bool:
         return False
 
-    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> None:
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         """Sample, then stack what was kept; after Ctrl-C that is what there is by then."""
         self.slack_ = slack_for(self.n_factors) if self.slack == "auto" else float(self.slack)
         sweeps = self._most_iterations()
@@ -144,11 +144,12 @@ class BayesianMBMF(BoundedModel):
         kept = np.linspace(sweeps, burn_in, min(self.n_kept, sweeps - burn_in), endpoint=False)
         shape = ratings.n_users, ratings.n_items, self.n_factors
         self._kept = Kept(set(kept.round().astype(int).tolist()), shape, np.dtype(self.dtype))
-        super()._run(ratings, rng, callback)
+        to_the_end = super()._run(ratings, rng, callback)
         if self._kept.count == 0:  # stopped within the burn-in: the last sample stands for all
             self._kept.add(self._last)
         self._stack(self._kept)
         del self._kept, self._last
+        return to_the_end
 
     def _stack(self, kept: Kept) -> None:
         """The kept samples become one model."""

@@ -16,9 +16,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Floats, Side, Sweep
+from boundrec.models.base import Callback, Floats, Side, Sweep, is_whole
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
+from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
 from boundrec.ratings import Ratings
 
@@ -66,6 +67,18 @@ class MBMF(BoundedModel):
         ``"drop"`` the ratings, ``"raise"``.
     duplicates
         What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    biases
+        Give every user and every item a bias of its own, inside the bound: two more columns of the factors, of which
+        each side holds one fixed. For the ball only.
+    ridge
+        Weight of Σ n_i|w_i|² + Σ n_j|h_j|² beside the squared error, in units of the mean half-width of the ranges.
+        For the ball only.
+    slack
+        τ ≥ 1: the fit may use centre ± τ·r·s, and a strictly increasing map leads predictions back into the range,
+        without the ties that clipping makes. For the ball only.
+    n_restarts
+        Fit from so many starts and average them into one model, with as many times the factors and the same
+        guarantee.
     max_iter, tol, patience, tol_mode
         At most so many iterations (None: 500 for the angle solver, 20 sweeps for the exact one); stop earlier when
         the objective's ``"relative"`` (or ``"absolute"``) decrease is below ``tol`` for ``patience`` in a row.
@@ -182,17 +195,19 @@ class MBMF(BoundedModel):
         }
         return cls(n_factors, form=form, **{**paper, **settings})
 
-    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> None:
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         """Fit once, or average several restarts into one model with the same guarantee."""
         if self.n_restarts == 1:
-            super()._run(ratings, rng, callback)
-            return
-        users, items = [], []
+            return super()._run(ratings, rng, callback)
+        users, items, go_on = [], [], True
         for generator in rng.spawn(self.n_restarts):
-            super()._run(ratings, generator, callback)
+            go_on = super()._run(ratings, generator, callback)
             users.append(self.user_factors_)
             items.append(self.item_factors_)
+            if not go_on:
+                break
         self.user_factors_, self.item_factors_ = (stack(samples, 2 * self.biases) for samples in (users, items))
+        return go_on
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
@@ -231,6 +246,17 @@ class MBMF(BoundedModel):
         super()._check_settings()
         if not self.initial_step > 0:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
+        if not 1 <= self.slack < STEEPEST:
+            raise ValueError(f"slack={self.slack!r}: give a number of at least 1 and below {STEEPEST:g}.")
+        if not 0 <= self.ridge < np.inf:
+            raise ValueError(f"ridge={self.ridge!r}: give a number of at least 0.")
+        if not is_whole(self.n_restarts) or self.n_restarts < 1:
+            raise ValueError(f"n_restarts={self.n_restarts!r}: give a whole number of at least 1.")
+        if self.constraint == "sphere" and (self.biases or self.ridge or self.slack != 1):
+            raise ValueError(
+                f"biases={self.biases!r}, ridge={self.ridge!r}, slack={self.slack!r}: on the sphere norms are fixed "
+                'and these have no place; pass constraint="ball", or biases=False, ridge=0, slack=1.'
+            )
         if self.solver == "angles" and self.constraint == "ball":
             raise ValueError(
                 'solver="angles" moves on spheres: pass constraint="sphere", or solver="exact" for the ball.'
