@@ -76,7 +76,7 @@ def start(model, shape):
 def test_sweeps_are_those_of_the_authors_program(seed, n_factors, mode, inner_iter, inner_tol, weighted):
     problem = Problem(seed, weighted)
     settings = {"inner_iter": inner_iter, "inner_tol": inner_tol}
-    model = CCDPlusPlus(n_factors, ridge=0.05, ridge_mode=mode, max_iter=6, tol=-1, random_state=0, **settings)
+    model = CCDPlusPlus(n_factors, ridge=0.05, ridge_mode=mode, max_iter=6, patience=100, random_state=0, **settings)
     sweeps = after_each_sweep(model, problem.ratings)
     begin = start(model, problem.V.shape)
     slow = naive.ccdpp_sweeps(problem.V, problem.C, *begin, *problem.ridges(model), **settings, n_sweeps=6)
@@ -88,7 +88,7 @@ def test_sweeps_are_those_of_the_authors_program(seed, n_factors, mode, inner_it
 def test_a_sweep_ends_once_five_features_are_at_rest():
     problem = Problem(1)
     settings = {"inner_iter": 3, "inner_tol": 0.5}
-    model = CCDPlusPlus(12, ridge=0.05, max_iter=8, tol=-1, random_state=0, **settings)
+    model = CCDPlusPlus(12, ridge=0.05, max_iter=8, patience=100, random_state=0, **settings)
     sweeps = after_each_sweep(model, problem.ratings)
     begin = start(model, problem.V.shape)
     slow = list(naive.ccdpp_sweeps(problem.V, problem.C, *begin, *problem.ridges(model), **settings, n_sweeps=8))

@@ -36,7 +36,7 @@ def biased_sides(seed):
 @given(st.integers(0, 1000), st.sampled_from([0.0, 0.05, 1.0]))
 def test_with_biases_every_row_keeps_its_norm_and_its_held_coordinate_and_the_objective_falls(seed, ridge):
     ratings, users, items = biased_sides(seed)
-    with RowPool(1, len(ratings)) as pool:
+    with RowPool(1, ratings.n_ratings) as pool:
         sweeps = alternate(users, items, pool, "ball", ridge)
         objectives = [next(sweeps).objective for _ in range(6)]
     assert np.all(np.diff(objectives) <= 1e-10 * objectives[0])
@@ -47,7 +47,7 @@ def test_with_biases_every_row_keeps_its_norm_and_its_held_coordinate_and_the_ob
 
 def test_the_objective_with_biases_and_ridge_is_the_one_written_down():
     ratings, users, items = biased_sides(3)
-    with RowPool(1, len(ratings)) as pool:
+    with RowPool(1, ratings.n_ratings) as pool:
         objective = next(alternate(users, items, pool, "ball", 0.2)).objective
     W, H = users.factors, items.factors
     rows = np.repeat(np.arange(len(W)), np.diff(ratings.by_user.indptr))
@@ -62,7 +62,7 @@ def test_the_objective_with_biases_and_ridge_is_the_one_written_down():
 def test_a_user_half_step_with_biases_leaves_no_gradient_where_the_bound_is_slack():
     """At the end of a sweep each user's free coordinates are stationary, unless they are at the bound."""
     ratings, users, items = biased_sides(5)
-    with RowPool(1, len(ratings)) as pool:
+    with RowPool(1, ratings.n_ratings) as pool:
         sweeps = alternate(users, items, pool, "ball", 0.5)
         for _ in range(3):
             next(sweeps)

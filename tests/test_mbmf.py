@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import naive
-from boundrec import MBMF, Ratings
+from boundrec import BMCADMM, MBMF, MF, Ratings
 from boundrec.models.angles import AngleDescent, AngleSide
 from boundrec.models.base import Side, StoppingRule, Sweep
 from boundrec.models.mbmf import alternate, start_rows
@@ -127,7 +127,7 @@ def test_the_reported_objective_is_the_squared_error_of_the_training_predictions
 def one_sweep(ratings, users, items, r, s, solver, constraint):
     """One sweep on centred ratings from a given start; returns the factors."""
     user_side, item_side = Side(ratings.by_user, r, users.copy()), Side(ratings.by_item, s, items.copy())
-    with RowPool(1, len(ratings)) as pool:
+    with RowPool(1, ratings.n_ratings) as pool:
         if solver == "exact":
             next(alternate(user_side, item_side, pool, constraint))
         else:
@@ -482,3 +482,95 @@ def test_predicting_from_a_fitted_model_needs_no_numba(ratings, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+# --- what a new user ran into -------------------------------------------------------------------------------
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(ratings):
+    X, y = ratings
+
+    def fail(*_):
+        raise RuntimeError("from the callback")
+
+    model = MBMF(2, bounds=(1, 5), max_iter=2, random_state=0)
+    with pytest.raises(RuntimeError, match="from the callback"):
+        model.fit(X, y, callback=fail)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    before = model.fit(X, y).predict(X)
+    with pytest.raises(RuntimeError, match="from the callback"):
+        model.fit(X[:20], y[:20], callback=fail)
+    model.set_params(on_contradiction="raise", magnitudes="history")
+    with pytest.raises(ValueError, match="outside their own range"):
+        model.fit(X, y)
+    assert np.array_equal(model.predict(X), before)
+
+
+def test_ranges_before_a_fit_say_that_there_was_none():
+    with pytest.raises(NotFittedError):
+        MBMF().predict_range(GOOD)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_the_unit_of_the_ratings_does_not_matter(ratings, scale):
+    X, y = ratings
+    settings = {"max_iter": 200, "random_state": 0}
+    plain = MBMF(3, bounds=(0, 5), **settings).fit(X, y)
+    scaled = MBMF(3, bounds=(0, 5 * scale), **settings).fit(X, y * scale)
+    assert scaled.n_iter_ == plain.n_iter_
+    assert np.allclose(scaled.predict(X), scale * plain.predict(X), rtol=1e-6)
+
+
+def test_a_rating_of_weight_zero_changes_no_answer(ratings):
+    X, y = ratings
+    weights = np.ones(len(y))
+    weights[3] = 0.0
+    other = y.copy()
+    other[3] = 6 - y[3]
+    questions = [*X.tolist(), (-1, X[3, 1]), (X[3, 0], -1), (-1, -1)]
+    first, second = (
+        MBMF(2, bounds=(1, 5), max_iter=3, random_state=0).fit(X, values, sample_weight=weights).predict(questions)
+        for values in (y, other)
+    )
+    assert np.array_equal(first, second)
+
+
+def test_history_as_long_as_the_ratings_passes_through_cross_validation(ratings):
+    X, y = ratings
+    model = MBMF(2, bounds=(1, 5), max_iter=2, random_state=0, on_contradiction="widen")
+    result = cross_validate(model, X, y, cv=FOLDS, params={"history": Ratings.read(X, y)}, error_score="raise")
+    assert np.isfinite(result["test_score"]).all()
+
+
+def test_ids_of_another_type_are_worth_a_warning():
+    model = MBMF(2, bounds=(1, 5), max_iter=1, random_state=0).fit([(1, 1), (1, 2), (2, 1)], [1, 2, 3])
+    with pytest.warns(UserWarning, match="no user is known: the users asked for are str, those of the fit int"):
+        model.predict([("1", 1)])
+
+
+def test_history_beside_given_magnitudes_is_refused(ratings):
+    with pytest.raises(ValueError, match="history sets the magnitudes"):
+        MBMF(2, bounds=(1, 5), magnitudes="range").fit(*ratings, history=ratings)
+
+
+def test_on_unknown_is_checked_when_it_is_used(ratings):
+    model = MBMF(2, bounds=(1, 5), max_iter=1, random_state=0).fit(*ratings)
+    with pytest.raises(ValueError, match="on_unknown='nann'"):
+        model.set_params(on_unknown="nann").predict(ratings[0])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"tol": -1}, {"tol": "x"}, {"tol": np.nan}, {"patience": 0}, {"patience": "a"}, {"history_share": "x"}]
+)
+def test_numbers_that_are_none_are_refused_by_name(ratings, settings):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))}="):
+        MBMF(2, bounds=(1, 5)).set_params(**settings).fit(*ratings)
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_point_at_the_line_that_called(ratings):
+    for model in (MBMF(2, bounds=(1, 5), max_iter=1), MF(2, max_iter=2), BMCADMM(2, bounds=(1, 5), max_iter=2)):
+        with pytest.warns(ConvergenceWarning) as caught:
+            model.set_params(max_iter=2, tol=1e-9).fit(*ratings)
+        assert caught[0].filename == __file__

@@ -63,7 +63,7 @@ def test_the_recorded_objective_is_the_documented_one(solver, biases):
     model = MF(3, solver=solver, biases=biases, ridge=0.3, max_iter=7, random_state=0)
     model.fit(X, y, sample_weight=weights)
     W, H = factors_by_id(model)
-    offset = y.mean() if biases else 0.0
+    offset = np.average(y, weights=weights) if biases else 0.0
     expected = objective(X, y, weights, W, H, offset, 0.3, frozen=2 * biases)
     assert model.objectives_[-1] == pytest.approx(expected, rel=1e-12)
 

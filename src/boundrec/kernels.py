@@ -8,6 +8,7 @@ see :mod:`boundrec.ratings`); an empty ``weights`` means that every observation 
 Arithmetic is in float64 whatever the arrays hold, so float32 factors save memory and cost no accuracy here.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -33,6 +34,9 @@ def _compiled(function: Callable[..., Any], maths: set[str] = _MATHS) -> Callabl
     try:
         compiled: Callable[..., Any] = njit(cache=True, **settings)(function)
     except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
+        warnings.warn(
+            "no folder to keep compiled kernels in: set NUMBA_CACHE_DIR to save their compilation.", stacklevel=2
+        )
         compiled = njit(**settings)(function)
     return compiled
 

@@ -91,7 +91,7 @@ class RowPool:
                 kernel(*arguments, start, stop)
 
         try:
-            for task in [self._executor.submit(work) for _ in range(self._threads)]:
+            for task in [self._executor.submit(work) for _ in range(min(self._threads, len(ranges)))]:
                 task.result()
         except BaseException:  # an error in a kernel, or Ctrl-C: start no other range
             waiting.clear()

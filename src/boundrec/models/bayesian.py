@@ -77,6 +77,8 @@ class BayesianMBMF(BoundedModel):
     True
     """
 
+    tol, patience = 0.0, 1  # a sampler has no objective to bring to rest
+
     def __init__(
         self,
         n_factors: int = 20,
@@ -131,7 +133,7 @@ class BayesianMBMF(BoundedModel):
         return 100
 
     def _stopping_rule(self) -> StoppingRule:
-        return StoppingRule(-np.inf, 1)  # a sampler has no objective to bring to rest
+        return StoppingRule(-np.inf, 1)
 
     def _seeks_rest(self) -> bool:
         return False
@@ -164,7 +166,7 @@ class BayesianMBMF(BoundedModel):
         users, items = self._start(ratings, rng)
         self.user_factors_, self.item_factors_ = users.factors, items.factors
         by_user = users.csr
-        errors, counted = np.empty(len(users.factors)), float(users.counts().sum())
+        errors, counted = np.empty(len(users.factors)), float(users.csr.row_weights().sum())
         variance = max(float(by_user.data.var()), np.finfo(float).tiny)
         prior = PRIOR_NOISE * variance
         while True:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from boundrec.models.base import Callback, Codes, FactorisationModel, Floats
+from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
 from boundrec.models.slack import squash
 from boundrec.ranges import (
     CONTRADICTIONS,
@@ -80,27 +79,31 @@ class BoundedModel(FactorisationModel):
         """
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        bounds = check_bounds(self.bounds)
-        ratings.check_bounds(bounds)
+        ratings.check_bounds(check_bounds(self.bounds))
         past = self._read_history(history, ratings)
-        self._ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
-        ratings = self._settle(ratings)
-        if self.n_factors > min(ratings.n_users, ratings.n_items):
-            warnings.warn(
-                f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
-                "can determine; fewer factors give the same fit.",
-                stacklevel=2,
-            )
-        return self._fit(ratings, callback)
+        ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
+        with self._unchanged_on_error():
+            ratings = self._settle(ratings, ranges)
+            if self.n_factors > min(ratings.n_users, ratings.n_items):
+                warn(
+                    f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
+                    "can determine."
+                )
+            return self._fit(ratings, callback)
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:
             return None
+        if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
+            raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
         pairs = history if isinstance(history, (tuple, list)) else (history,)
-        if len(pairs) > 2:
+        if not 1 <= len(pairs) <= 2:
             raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
-        past = Ratings.read(*pairs, duplicates=self.duplicates)
-        past.check_bounds(check_bounds(self.bounds))
+        try:
+            past = Ratings.read(*pairs, duplicates=self.duplicates)
+            past.check_bounds(check_bounds(self.bounds))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"history: {error}") from None
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
@@ -112,8 +115,8 @@ class BoundedModel(FactorisationModel):
     def _choose_ranges(self, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
         """Frame and magnitudes for these ratings (resolutions A13 to A17)."""
         bounds = check_bounds(self.bounds)
-        values = ratings.by_user.data if past is None else np.append(ratings.by_user.data, past.by_user.data.min())
-        frame = frame_for(bounds, self.form, values)
+        smallest = min(float(r.by_user.data.min()) for r in (ratings, past) if r is not None)
+        frame = frame_for(bounds, self.form, smallest)
         if not isinstance(self.magnitudes, str):
             return given_magnitudes(frame, ratings, self.magnitudes, from_matrix)
         one_sided = (bounds[0] is None) != (bounds[1] is None)
@@ -123,19 +126,17 @@ class BoundedModel(FactorisationModel):
         cap = self.magnitudes != "paper"
         return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
 
-    def _settle(self, ratings: Ratings) -> Ratings:
+    def _settle(self, ratings: Ratings, ranges: Ranges) -> Ratings:
         """Deal with ratings outside their own range; one warning says how many there are."""
-        before, ranges = ratings, self._ranges
-        ratings, self._ranges, outside = settle_contradictions(before, ranges, self.on_contradiction)
+        settled, self._ranges, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
         self.infeasible_share_ = float(outside.mean())
         self.user_magnitudes_, self.item_magnitudes_ = self._ranges.user, self._ranges.item
         if outside.any() and self.on_contradiction == "keep":
-            warnings.warn(
-                f"{describe_contradictions(before, ranges, outside)} "
-                'Pass on_contradiction="widen" or "drop" to settle them.',
-                stacklevel=3,
+            warn(
+                f"{describe_contradictions(ratings, ranges, outside)} "
+                'Pass on_contradiction="widen" or "drop" to settle them.'
             )
-        return ratings
+        return settled
 
     def _centred(self, ratings: Ratings, dtype: Any) -> tuple[Csr, Csr]:
         """Both row orders of the ratings with the centres of their ranges taken off."""
@@ -169,7 +170,8 @@ class BoundedModel(FactorisationModel):
 
     def predict_range(self, X: Any) -> tuple[Floats, Floats]:
         """The range of each pair of ids: what its prediction can be at least and at most."""
-        return self._ranges.interval(self._ranges.product(*self._codes(X)))
+        users, items = self._codes(X)
+        return self._ranges.interval(self._ranges.product(users, items))
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._led_back(super()._predict_known(users, items), self._ranges.product(users, items))
@@ -182,9 +184,9 @@ class BoundedModel(FactorisationModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not 0 < self.history_share <= 1:
+        if not is_number(self.history_share) or not 0 < self.history_share <= 1:
             raise ValueError(f"history_share={self.history_share!r}: give a share above 0 and up to 1.")
-        if self.history_count is not None and not self.history_count > 0:
+        if self.history_count is not None and not (is_number(self.history_count) and self.history_count > 0):
             raise ValueError(
                 f"history_count={self.history_count!r}: give a positive number, or None for history_share."
             )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.models.base import Sweep, is_whole
-from boundrec.models.ridge import RidgeSide, check_ridge, row_weights
+from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import FEW_RANGES, RowPool
 from boundrec.ratings import Csr, Ratings
@@ -125,7 +125,7 @@ class CCDPlusPlus(RivalModel):
 
     def _side(self, csr: Csr, factors: NDArray[np.floating]) -> RidgeSide:
         """One side at the start: the items' factors are zero, so the residuals are the ratings."""
-        counts = row_weights(csr) if self.ridge_mode == "weighted" else np.ones(len(factors))
+        counts = csr.row_weights() if self.ridge_mode == "weighted" else np.ones(len(factors))
         return RidgeSide(csr._replace(data=csr.data.astype(np.float64)), factors, self.ridge * counts)
 
 

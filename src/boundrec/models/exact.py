@@ -76,7 +76,7 @@ def _size(side: Side) -> float:
     squares = np.einsum("ij,ij->i", side.factors, side.factors, dtype=np.float64)
     if side.held is not None:
         squares -= side.factors[:, side.held].astype(np.float64) ** 2
-    return float(squares @ side.counts())
+    return float(squares @ side.csr.row_weights())
 
 
 def start_with_biases(side: Side, held: int, mean: float, n_factors: int, rng: np.random.Generator) -> Side:

@@ -35,12 +35,7 @@ class FactorSide(MovingSide):
     def __init__(self, csr: Csr, factors: NDArray[np.floating], frozen: list[int]) -> None:
         super().__init__(csr, factors, step=1.0)
         self.frozen = frozen
-        self._weights = csr.weights.astype(np.float64) if csr.weights.size else np.ones(len(csr.data))
-        self.counts = self._sum_rows(self._weights)
-
-    def _sum_rows(self, values: Floats) -> Floats:
-        rows = np.repeat(np.arange(len(self.factors)), np.diff(self.csr.indptr))
-        return np.asarray(np.bincount(rows, values, len(self.factors)), np.float64)
+        self.counts = csr.row_weights()
 
     def size(self, rows: NDArray[np.floating]) -> float:
         """Σ_i n_i |w_i|² without the frozen ones, where n_i = Σ_j c_ij: what a ridge penalises."""
@@ -48,7 +43,10 @@ class FactorSide(MovingSide):
 
     def safe_step(self, fixed: NDArray[np.floating], ridge: float) -> float:
         """One over the largest Σ_j c_ij (|h_j|² + ridge): no longer than a squared loss with fixed H can bear."""
-        curvature = self._sum_rows(self._weights * dot_rows(fixed, fixed)[self.csr.indices]) + ridge * self.counts
+        squares = dot_rows(fixed, fixed)[self.csr.indices]
+        if self.csr.weights.size:
+            squares *= self.csr.weights
+        curvature = self.csr.sum_rows(squares) + ridge * self.counts
         return 1.0 / max(float(curvature.max()), np.finfo(float).tiny)
 
 

@@ -21,6 +21,7 @@ from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
 from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
+from boundrec.ranges import check_bounds
 from boundrec.ratings import Ratings
 
 
@@ -37,8 +38,8 @@ class MBMF(BoundedModel):
         What every rating is known to obey: ``(lo, hi)``, ``(lo, None)``, ``(None, hi)`` or None. A promise:
         ratings outside are refused, and form c keeps every prediction inside.
     form
-        ``"c"`` centres the ranges, so both ends are bounds; ``"n"`` works on non-negative data and guards the
-        upper end only.
+        ``"c"`` centres the ranges, so every declared end is guarded; ``"n"`` works on non-negative data and guards
+        only the upper end of a range with two.
     magnitudes
         ``"auto"``: from history when it is given, else from the bounds (from the training ratings if only one
         end is bounded). ``"range"``: one range for all. ``"history"``: from past ratings, or from the training
@@ -219,6 +220,8 @@ class MBMF(BoundedModel):
         room = np.sqrt(self.slack_)
         self.user_factors_ = self._start(room * ranges.user, rng).astype(dtype)
         self.item_factors_ = self._start(room * ranges.item, rng).astype(dtype)
+        if self.form == "n" and ranges.frame.offset == check_bounds(self.bounds)[1]:
+            self.item_factors_ *= -1  # ratings below their only bound: products start below zero, too
         users = Side(by_user, room * ranges.user, self.user_factors_)
         items = Side(by_item, room * ranges.item, self.item_factors_)
         if self.solver == "angles":
