@@ -14,6 +14,8 @@ from boundrec.models.rival import RivalModel
 from boundrec.parallel import FEW_RANGES, RowPool
 from boundrec.ratings import Csr, Ratings
 
+Column = NDArray[np.floating]
+
 #: A sweep ends once so many of its features were at rest when it came to them.
 FEATURES_AT_REST = 5
 
@@ -130,13 +132,17 @@ class CCDPlusPlus(RivalModel):
 
 
 class RankOneDescent:
-    """Sweeps over the features; both sides hold the residuals R = V − WHᵀ, each in its own row order."""
+    """Sweeps over the features; both sides hold the residuals R = V − WHᵀ, each in its own row order.
+
+    Within a sweep the residuals leave out one feature: the one that is being fitted.
+    """
 
     def __init__(self, users: RidgeSide, items: RidgeSide, pool: RowPool, inner_iter: int, inner_tol: float) -> None:
         self.users, self.items = users, items
         self._pool, self._inner_iter, self._inner_tol = pool, inner_iter, inner_tol
         self._most = 0.0  # by which an inner iteration of this sweep has lowered the objective
         self._begun = False
+        self._done = self._nothing()
 
     def sweeps(self) -> Iterator[Sweep]:
         """Sweep over the features for ever; the objective after each sweep."""
@@ -150,7 +156,8 @@ class RankOneDescent:
         for t in range(self.users.factors.shape[1]):
             at_rest += self._fit_feature(t)
             if at_rest == FEATURES_AT_REST:
-                return
+                break
+        self._close()
 
     def objective(self) -> float:
         """Σ_observed R_ij² and both penalties."""
@@ -163,17 +170,16 @@ class RankOneDescent:
     def _fit_feature(self, t: int) -> bool:
         """Fit w_it h_jt to the ratings less all other features; whether it was at rest already."""
         W, H = self.users.factors, self.items.factors
-        u, v = np.ascontiguousarray(W[:, t]), np.ascontiguousarray(H[:, t])
-        self._add(u, v, 1.0)
+        u, v = W[:, t].copy(), H[:, t].copy()
         at_rest = self._alternate(u, v)
-        self._add(u, v, -1.0)
         W[:, t], H[:, t] = u, v
+        self._done = u, v
         return at_rest
 
-    def _alternate(self, u: NDArray[np.floating], v: NDArray[np.floating]) -> bool:
+    def _alternate(self, u: Column, v: Column) -> bool:
         """Inner iterations until one lowers the objective little; whether the first one did."""
         for inner in range(self._inner_iter):
-            decrease = self._solve(self.items, v, u) + self._solve(self.users, u, v)
+            decrease = self._first_step(u, v) if inner == 0 else self._step(u, v)
             if decrease < self._inner_tol * self._most:
                 return inner == 0
             if self._begun:  # the first decrease of all comes from the start and would dwarf every other
@@ -181,20 +187,37 @@ class RankOneDescent:
             self._begun = True
         return False
 
-    def _solve(self, side: RidgeSide, values: NDArray[np.floating], fixed: NDArray[np.floating]) -> float:
-        """One half-step; by how much it lowers the objective."""
+    def _step(self, u: Column, v: Column) -> float:
+        """The best v given u, then u given v; by how much that lowers the objective."""
         from boundrec.kernels import solve_scalars
 
+        return self._solve(solve_scalars, self.items, v, u) + self._solve(solve_scalars, self.users, u, v)
+
+    def _first_step(self, u: Column, v: Column) -> float:
+        """The same where the residuals still leave out the feature before: they leave out this one from here on."""
+        from boundrec.kernels import exchange_and_solve
+
+        (done_u, done_v), before = self._done, v.copy()
+        decrease = self._solve(exchange_and_solve, self.items, v, (done_v, done_u), u, u)
+        return decrease + self._solve(exchange_and_solve, self.users, u, (done_u, done_v), before, v)
+
+    def _solve(self, kernel: Callable[..., Any], side: RidgeSide, values: Column, *fixed: Any) -> float:
         decrease = np.empty(len(values))
-        self._run(solve_scalars, side, fixed, side.ridge, values, decrease)
+        self._run(kernel, side, *fixed, side.ridge, values, decrease)
         return float(decrease.sum())
 
-    def _add(self, u: NDArray[np.floating], v: NDArray[np.floating], sign: float) -> None:
-        """R_ij ← R_ij + sign·u_i v_j, in both orders."""
-        from boundrec.kernels import add_rank_one
+    def _close(self) -> None:
+        """Take away the last feature too, so that the residuals are those of all."""
+        from boundrec.kernels import take_away
 
-        self._run(add_rank_one, self.users, u, v, sign)
-        self._run(add_rank_one, self.items, v, u, sign)
+        u, v = self._done
+        self._run(take_away, self.users, u, v)
+        self._run(take_away, self.items, v, u)
+        self._done = self._nothing()
+
+    def _nothing(self) -> tuple[Column, Column]:
+        """A feature whose product is zero: before the first one nothing is left out."""
+        return np.zeros_like(self.users.factors[:, 0]), np.zeros_like(self.items.factors[:, 0])
 
     def _run(self, kernel: Callable[..., Any], side: RidgeSide, *arguments: Any) -> None:
         self._pool.run(kernel, side.csr.indptr, side.csr, *arguments, n_ranges=FEW_RANGES)
