@@ -141,7 +141,7 @@ def test_both_orders_hold_what_the_factors_leave_of_the_ratings(dtype):
     problem = Problem(0, weighted=True)
     model = CCDPlusPlus(4, ridge=0.01, dtype=dtype)
     rng = np.random.default_rng(0)
-    with RowPool(1, len(problem.ratings)) as pool:
+    with RowPool(1, problem.ratings.n_ratings) as pool:
         model._sweeps(problem.ratings, pool, rng)
         users = model._side(problem.ratings.by_user, model.user_factors_)
         items = model._side(problem.ratings.by_item, model.item_factors_)
