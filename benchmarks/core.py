@@ -52,23 +52,27 @@ def tensor_formulation(quick: bool) -> Part:
     for density, least in ((1.0, 3), (0.02, 30)):
         data = datasets.synthetic(2000, 5000, density, rank=10)
         paper, ratings = _dense(data, 10), Ratings.read(data.pairs, data.rating)
-        ours: list[float] = []
-        with threadpool_limits(1):
-            literal, economical, _ = side_by_side(
-                partial(paper.literal, step=1e-6),
-                partial(paper.economical, step=1e-6),
-                partial(_iterate_angles, ratings, ours),
-                repeats=2 if quick else 7,
-                clock=time.process_time,
-            )
-        best = min(ours[1:])
-        cells = [f"{1e3 * seconds:.1f}" for seconds in (literal, economical, best)]
-        rows.append([f"{density:g}", *cells, f"{literal / best:.1f}", f"{economical / best:.1f}"])
-        checks.append(Check(f"density {density:g}", f"{literal / best:.1f}×", f"≥ {least}×", literal / best >= least))
-    columns = ["density", "as printed, ms", "economical, ms", "ours, ms", "printed / ours", "economical / ours"]
+        for cores in (None, 1):
+            times = _iteration_seconds(paper, ratings, cores, 2 if quick else 9)
+            ratio = times[0] / times[2]
+            figures = [f"{1e3 * seconds:.1f}" for seconds in times]
+            used = "one core" if cores else "all cores"
+            rows.append([f"{density:g}", used, *figures, f"{ratio:.1f}", f"{times[1] / times[2]:.1f}"])
+            what = f"density {density:g}, {used}"
+            checks.append(Check(what, f"{ratio:.1f}×", f"≥ {least}×", ratio >= least))
+    columns = [
+        "density",
+        "cores",
+        "as printed, ms",
+        "economical, ms",
+        "ours, ms",
+        "printed / ours",
+        "economical / ours",
+    ]
     note = (
-        'One iteration at 2,000 × 5,000, K = 10, objective included, one core each. "As printed": every line of '
-        'Algorithm 1 as it stands. "Economical": nothing of the size of V is computed twice. Ours: separate steps '
+        "One iteration at 2,000 × 5,000, K = 10, objective included. One core by processor time, "
+        'all cores by wall time. "As printed": every line of Algorithm 1 as it stands. "Economical": nothing '
+        "of the size of V is computed twice. NumPy runs its elementwise operations on one core. Ours: separate steps "
         "for users and items, each judged by the objective, rejected steps included (median of 11 iterations, "
         "best of several fits)."
     )
@@ -84,9 +88,25 @@ def _dense(data: datasets.Dataset, n_factors: int) -> TensorFormulation:
     return TensorFormulation(V, Z, phi, theta, (np.full(shape[0], 10**0.5), np.full(shape[1], 10**0.5)))
 
 
-def _iterate_angles(ratings: Ratings, times: list[float]) -> None:
-    model = MBMF.as_in_paper(10, bounds=(0, 10), max_iter=12, n_jobs=1, random_state=0)
-    times.append(float(np.median(timed(model, ratings).cpu[1:])))
+def _iteration_seconds(
+    paper: TensorFormulation, ratings: Ratings, cores: int | None, repeats: int
+) -> tuple[float, float, float]:
+    """An iteration as printed, an economical one, and ours: processor time on one core, else wall time."""
+    ours: list[float] = []
+
+    def iterate() -> None:
+        clock = timed(MBMF.as_in_paper(10, bounds=(0, 10), max_iter=12, n_jobs=cores, random_state=0), ratings)
+        ours.append(float(np.median((clock.cpu if cores else clock.wall)[1:])))
+
+    with threadpool_limits(cores):
+        printed, economical, _ = side_by_side(
+            partial(paper.literal, step=1e-6),
+            partial(paper.economical, step=1e-6),
+            iterate,
+            repeats=repeats,
+            clock=time.process_time if cores else time.perf_counter,
+        )
+    return printed, economical, min(ours[1:])
 
 
 def exact_against_angles(quick: bool) -> Part:

@@ -58,12 +58,13 @@ def fit(folder: str, solver: str, goal: float) -> dict[str, float]:
     ratings = Ratings.read(X, y)
     read = time.perf_counter() - began
     model = MBMF(10, solver=solver, max_iter=500, **SETTINGS)
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     model.fit(ratings, callback=lambda sweep, objective, model: objective < goal)
     seconds = time.perf_counter() - began
     return {
         "read": read,
         "seconds": seconds,
+        "cpu": time.process_time() - cpu,
         "iterations": model.n_iter_,
         "objective": model.objectives_[-1],
         "n": len(y),
@@ -127,21 +128,29 @@ def part() -> Part:
                 continue
             angles, exact = result["angles"], result["exact"]
             passed = exact["objective"] < angles["objective"]
-            sweeps = f"{exact['seconds']:.3g} ({exact['iterations']}{'' if passed else ', not passed'})"
-            row = [f"{size}, {kind}", f"{exact['n']:,}", f"{size.paper_seconds:,.5g}", f"{angles['seconds']:.3g}"]
+            sweeps = f"{exact['iterations']}{'' if passed else ' (not passed)'}"
+            row = [f"{size}, {kind}", f"{exact['n']:,}", f"{size.paper_seconds:,.5g}", _both(angles), _both(exact)]
             rows.append([*row, sweeps, f"{exact['read']:.2g}", f"{exact['peak']:.2f}"])
             if size == SIZES[-1]:
-                time_found, memory = f"{exact['seconds']:.1f} s", f"{exact['peak']:.2f} GB"
-                fast = passed and exact["seconds"] <= 90
-                checks.append(Check(f"exact passes 500 angle iterations, {kind}", time_found, "about 90 s", fast))
+                for clock, name in (("seconds", "wall time"), ("cpu", "processor time of all threads")):
+                    fast = passed and exact[clock] <= 90
+                    what = f"exact passes 500 angle iterations, {kind}: {name}"
+                    checks.append(Check(what, f"{exact[clock]:.1f} s", "about 90 s", fast))
+                memory = f"{exact['peak']:.2f} GB"
                 checks.append(Check(f"its peak memory, {kind}", memory, "≤ 3 GB", exact["peak"] <= 3))
     notes = [
         '`datasets.synthetic(N, M, density, rank=10)`: a matrix of rank 10 scaled to [0, 10] ("independent": uniform '
-        "values). K = 10, form n, sphere, magnitudes from the range. A time is that of `fit` on a `Ratings`, whose "
-        "reading from integer pairs is in its own column; compiled beforehand. Peak memory is that of the exact "
-        "solver's process, the pairs it was given included. The paper ran on an i7-6900K (8 cores).",
+        "values). K = 10, form n, sphere, magnitudes from the range. Times are wall times of `fit` on a `Ratings`, in "
+        "brackets the processor time of all its threads; reading the integer pairs has a column of its own, and "
+        "compiling is left out. Peak memory is that of the exact solver's process, the pairs it was given included. "
+        "The paper ran on an i7-6900K (8 cores).",
     ]
     return Part("(d) The paper's seven sizes", columns, rows, checks, notes)
+
+
+def _both(result: dict[str, float]) -> str:
+    """Wall time, and in brackets processor time where it was noted."""
+    return f"{result['seconds']:.3g}" + (f" ({result['cpu']:.3g})" if "cpu" in result else "")
 
 
 def main(arguments: list[str]) -> None:
