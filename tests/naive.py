@@ -113,9 +113,9 @@ def history_magnitudes(rows, values, n_rows, n_cols, share=0.1, count=None):
     return np.array(magnitudes)
 
 
-def sgd_epoch(users, items, values, weights, order, W, H, biases, step, ridge):
+def sgd_epoch(users, items, values, weights, W, H, biases, step, ridge):
     """Koren's step for one rating after the other; with biases w = (b, 1, u) and h = (1, c, q). In place."""
-    for p in order:
+    for p in range(len(values)):
         w, h = W[users[p]].copy(), H[items[p]].copy()
         error = values[p] - w @ h
         w_step = error * h - ridge * w
@@ -124,3 +124,29 @@ def sgd_epoch(users, items, values, weights, order, W, H, biases, step, ridge):
             w_step[1] = h_step[0] = 0.0
         W[users[p]] += step * weights[p] * w_step
         H[items[p]] += step * weights[p] * h_step
+
+
+def walls(p, penalty, sharpness, low, high):
+    """Bounded-SVD's penalty of one prediction and its derivative; exponentials go straight beyond e^50."""
+
+    def exponential(x):
+        return (np.exp(x), np.exp(x)) if x <= 50 else (np.exp(50) * (1 + x - 50), np.exp(50))
+
+    (above, above_slope), (below, below_slope) = exponential(sharpness * (p - high)), exponential(sharpness * (low - p))
+    return penalty * (above + below), penalty * sharpness * (above_slope - below_slope)
+
+
+def walled_objective(users, items, values, weights, W, H, setting):
+    """Σ c [(v − p)² + walls(p)], in a loop over the ratings."""
+    total = 0.0
+    for i, j, v, c in zip(users, items, values, weights, strict=True):
+        total += c * ((v - W[i] @ H[j]) ** 2 + walls(W[i] @ H[j], *setting)[0])
+    return total
+
+
+def walled_sgd_epoch(users, items, values, weights, W, H, biases, step, ridge, setting):
+    """`sgd_epoch` with the error less half the derivative of the walls."""
+    for i, j, v, c in zip(users, items, values, weights, strict=True):
+        p = W[i] @ H[j]
+        pulled = v - walls(p, *setting)[1] / 2
+        sgd_epoch([i], [j], [pulled], [c], W, H, biases, step, ridge)

@@ -122,11 +122,12 @@ def test_an_epoch_is_a_plain_loop_over_the_ratings(seed, biases, weighted, ridge
     if biases:
         W[:, 1] = H[:, 0] = 1.0
     order = rng.permutation(len(y))
+    X, y, weights = X[order], y[order], weights[order]
     columns = X[:, 0].astype(np.int32), X[:, 1].astype(np.int32)
     fast_W, fast_H = W.copy(), H.copy()
     entries = *columns, y, weights if weighted else np.empty(0)
-    sgd_epoch(entries, order, fast_W, fast_H, 2 * biases, 0.02, ridge)
-    naive.sgd_epoch(*columns, y, weights if weighted else np.ones(len(y)), order, W, H, biases, 0.02, ridge)
+    sgd_epoch(entries, fast_W, fast_H, 2 * biases, 0.02, ridge)
+    naive.sgd_epoch(*columns, y, weights if weighted else np.ones(len(y)), W, H, biases, 0.02, ridge)
     assert np.allclose(fast_W, W, rtol=1e-12, atol=1e-12)
     assert np.allclose(fast_H, H, rtol=1e-12, atol=1e-12)
 

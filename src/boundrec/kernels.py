@@ -20,6 +20,8 @@ _MATHS = {"contract", "reassoc", "nsz", "arcp"}
 _TINY = 1e-10
 #: Newton's method takes up to 29 steps in the hardest cases seen.
 _MAX_NEWTON = 50
+#: Exponentials beyond this exponent continue as straight lines.
+_MAX_EXPONENT = 50.0
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -640,14 +642,84 @@ def _sgd_step(w, h, pull, n_biases, step, ridge):
 
 
 @_compiled
-def sgd_epoch(entries, order, rows, fixed, n_biases, step, ridge):
-    """One step along e_ij = v_ij − w_i·h_j for every observation in the given order (ALGORITHMS.md §1).
+def sgd_epoch(entries, rows, fixed, n_biases, step, ridge):
+    """One step along e_ij = v_ij − w_i·h_j for every observation, one after the other.
 
-    ``entries`` are the rows, columns, values and weights of the observations. Each step starts where the one
-    before ended, so this is one serial loop whatever the number of threads.
+    ``entries`` are the rows, columns, values and weights of the observations, already shuffled. Each step starts
+    where the one before ended, so this is one serial loop whatever the number of threads.
     """
     row_of, column_of, data, weights = entries
-    for p in order:
+    for p in range(data.size):
         w, h = rows[row_of[p]], fixed[column_of[p]]
         pull = data[p] - _dot(w, h)
+        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+# --- the exponential walls of Bounded-SVD: penalty·(e^{sharpness·(p − high)} + e^{sharpness·(low − p)}) ------------
+
+
+@_compiled
+def _tangent_exp(x):
+    """Value and slope of e^x, continued by its tangent beyond ``_MAX_EXPONENT``: smooth, convex, no overflow."""
+    value = np.exp(min(x, _MAX_EXPONENT))
+    return value * (1.0 + max(0.0, x - _MAX_EXPONENT)), value
+
+
+@_compiled
+def _walls(p, walls):
+    """The penalty of a prediction p, and half of its derivative by p."""
+    penalty, sharpness, low, high = walls
+    above, above_slope = _tangent_exp(sharpness * (p - high))
+    below, below_slope = _tangent_exp(sharpness * (low - p))
+    return penalty * (above + below), 0.5 * penalty * sharpness * (above_slope - below_slope)
+
+
+@_compiled
+def walled_errors(csr, rows, fixed, walls, out, start, stop):
+    """out_i = Σ_j c_ij [(v_ij − w_i·h_j)² + walls(w_i·h_j)] over the observations of row i."""
+    indptr, indices, data, weights = csr
+    for i in range(start, stop):
+        w = rows[i]
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            prediction = _dot(w, fixed[indices[p]])
+            error = data[p] - prediction
+            penalty, _slope = _walls(prediction, walls)
+            total += (error * error + penalty) * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def walled_gradients(csr, rows, fixed, walls, gradient, out, start, stop):
+    """gradient_i = Σ_j c_ij (½ walls′(w_i·h_j) − e_ij) h_j, half of ∂F/∂w_i; out_i as in `walled_errors`."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    g = np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        g[:] = 0.0
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            prediction = _dot(w, h)
+            error = data[p] - prediction
+            penalty, slope = _walls(prediction, walls)
+            c = weights[p] if weights.size else 1.0
+            total += c * (error * error + penalty)
+            scaled = c * (slope - error)
+            for k in range(n_factors):
+                g[k] += scaled * h[k]
+        gradient[i] = g
+        out[i] = total
+
+
+@_compiled
+def walled_sgd_epoch(entries, rows, fixed, n_biases, step, ridge, walls):
+    """`sgd_epoch` with the walls' push: one step along e_ij − ½ walls′(w_i·h_j) for every observation."""
+    row_of, column_of, data, weights = entries
+    for p in range(data.size):
+        w, h = rows[row_of[p]], fixed[column_of[p]]
+        prediction = _dot(w, h)
+        _penalty, slope = _walls(prediction, walls)
+        pull = data[p] - prediction - slope
         _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)

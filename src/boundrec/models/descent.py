@@ -66,10 +66,10 @@ class FactorSide:
         rows = np.repeat(np.arange(len(self.factors)), np.diff(self.csr.indptr))
         return np.asarray(np.bincount(rows, values, len(self.factors)), np.float64)
 
-    def set_safe_step(self, fixed: NDArray[np.floating], ridge: float) -> None:
-        """One over the largest Σ_j c_ij (|h_j|² + ridge): surely no longer than a squared loss can bear."""
+    def safe_step(self, fixed: NDArray[np.floating], ridge: float) -> float:
+        """One over the largest Σ_j c_ij (|h_j|² + ridge): no longer than a squared loss with fixed H can bear."""
         curvature = self._sum_rows(self._weights * dot_rows(fixed, fixed)[self.csr.indices]) + ridge * self.counts
-        self.step = 1.0 / max(float(curvature.max()), np.finfo(float).tiny)
+        return 1.0 / max(float(curvature.max()), np.finfo(float).tiny)
 
     @property
     def slope(self) -> Floats:
@@ -99,7 +99,7 @@ class Descent:
 
     A pass over the ratings gives F and one side's gradient together. With separate steps the trial of one side
     is judged by a pass in the other side's order, so that an accepted trial has already paid for the other
-    side's next gradient: two passes an iteration (ALGORITHMS.md §7.6).
+    side's next gradient: two passes an iteration.
     """
 
     def __init__(
@@ -117,6 +117,8 @@ class Descent:
         """Iterate for ever, or until the steps are too small to move anything."""
         self.objective = self._evaluate(self.users, self.users.factors, self.items.factors, self.users.gradient)
         self.users.set_slope()
+        if self._shared:
+            self.users.step = self.items.step = min(self.users.step, self.items.step)
         while self.users.step > SMALLEST_STEP or self.items.step > SMALLEST_STEP:
             moved = self._move_together() if self._shared else self._move_in_turn()
             yield Sweep(self.objective, accepted=moved)
@@ -149,6 +151,7 @@ class Descent:
     # --- one shared step for both sides at once -----------------------------------------------------------------
 
     def _move_together(self) -> bool:
+        """Try one step of both sides."""
         users, items = self.users, self.items
         if items.slope_is_old:
             self._evaluate(items, items.factors, users.factors, items.gradient)

@@ -65,11 +65,16 @@ class GradientModel(RivalModel):
     """
 
     solver: str
+    steps: str
     biases: bool
     ridge: float | None
     learning_rate: float | None
 
-    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "solver": ("gd", "sgd")}
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **RivalModel.CHOICES,
+        "solver": ("gd", "sgd"),
+        "steps": ("shared", "separate"),
+    }
     #: What None stands for, by solver.
     DEFAULT_RIDGE: ClassVar[dict[str, float]] = {"gd": 0.0, "sgd": 0.02}
     DEFAULT_RATE: ClassVar[float] = 0.005
@@ -121,12 +126,12 @@ class GradientModel(RivalModel):
 
     def _descend(self, users: FactorSide, items: FactorSide, objective: Objective) -> Iterator[Sweep]:
         """Full-batch gradient descent with the paper's dynamic step."""
-        for side, other in ((users, items), (items, users)):
-            if self.learning_rate is None:
-                side.set_safe_step(other.factors, objective.ridge)
-            else:
-                side.step = self.learning_rate
-        return Descent(users, items, objective).sweeps()
+        if self.learning_rate is not None:
+            users.step = items.step = self.learning_rate
+        else:
+            users.step = users.safe_step(items.factors, objective.ridge)
+            items.step = items.safe_step(users.factors, objective.ridge)
+        return Descent(users, items, objective, steps=self.steps).sweeps()
 
     def _epochs(self, entries: tuple[Any, ...], objective: Objective, rng: np.random.Generator) -> Iterator[Sweep]:
         """Stochastic gradient descent: every rating once in an epoch, in a new random order each time."""
@@ -135,7 +140,8 @@ class GradientModel(RivalModel):
         rate = self.DEFAULT_RATE if self.learning_rate is None else self.learning_rate
         while True:
             order = rng.permutation(len(entries[0]))
-            loss.epoch(entries, order, W, H, columns, rate, objective.ridge, *loss.settings)
+            shuffled = tuple(values[order] if values.size else values for values in entries)
+            loss.epoch(shuffled, W, H, columns, rate, objective.ridge, *loss.settings)
             value = objective.value()
             if not np.isfinite(value):
                 raise ValueError(
@@ -156,17 +162,20 @@ class MF(GradientModel):
     n_factors
         K, the length of the factors, biases not counted.
     solver
-        ``"gd"``: full-batch gradient descent, users and items in turn, each with its own step (×1.1 on success,
-        ÷2 and roll back otherwise). ``"sgd"``: one small step for each rating in a new random order every epoch;
-        serial, whatever ``n_jobs`` says.
+        ``"gd"``: full-batch gradient descent with a dynamic step (×1.1 on success, ÷2 and roll back otherwise).
+        ``"sgd"``: one small step for each rating in a new random order every epoch; serial, whatever ``n_jobs``
+        says.
+    steps
+        For gd: users and items move together by one ``"shared"`` step, as in the paper's baseline; or in turn, with
+        ``"separate"`` steps, which fits the training ratings far faster.
     biases
         Whether each user and each item has a bias. They are the first two columns of the factors,
         w_i = (b_i, 1, u_i) and h_j = (1, c_j, q_j).
     ridge
         Penalty for each rating on the size of its factors; None: 0 for gd, 0.02 for sgd.
     learning_rate
-        Length of a step along half the gradient; for gd of the first step. None: 0.005 for sgd, for gd the longest
-        step that is sure not to raise the objective.
+        Length of a step along half the gradient; for gd of the first step. None: 0.005 for sgd, for gd one that
+        the curvature of the squared errors allows.
     bounds
         What every rating is known to obey, ``(lo, hi)``: ratings outside are refused. Predictions may leave it.
     clip
@@ -211,6 +220,7 @@ class MF(GradientModel):
         n_factors: int = 20,
         *,
         solver: str = "gd",
+        steps: str = "shared",
         biases: bool = False,
         ridge: float | None = None,
         learning_rate: float | None = None,
@@ -228,6 +238,7 @@ class MF(GradientModel):
     ) -> None:
         self.n_factors = n_factors
         self.solver = solver
+        self.steps = steps
         self.biases = biases
         self.ridge = ridge
         self.learning_rate = learning_rate
