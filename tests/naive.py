@@ -150,3 +150,24 @@ def walled_sgd_epoch(users, items, values, weights, W, H, biases, step, ridge, s
         p = W[i] @ H[j]
         pulled = v - walls(p, *setting)[1] / 2
         sgd_epoch([i], [j], [pulled], [c], W, H, biases, step, ridge)
+
+
+def nmf_update(V, C, W, H, ridge):
+    """W ∘ (C∘V)Hᵀ ⊘ ((C∘WH)Hᵀ + λ n_i W), dense; C is the mask times the weights, 0/0 leaves W as it is."""
+    numerator = (C * V) @ H.T
+    denominator = (C * (W @ H)) @ H.T + ridge * C.sum(axis=1, keepdims=True) * W
+    new = W.copy()
+    for i, k in zip(*np.nonzero(denominator), strict=True):
+        new[i, k] = W[i, k] * numerator[i, k] / denominator[i, k]
+    return new
+
+
+def nmf_sweep(V, C, W, H, ridge):
+    """W first, then H (by its transpose) with the new W."""
+    W = nmf_update(V, C, W, H, ridge)
+    return W, nmf_update(V.T, C.T, H.T, W.T, ridge).T
+
+
+def ridge_objective(V, C, W, H, ridge_w, ridge_h):
+    """Σ c(v − w·h)² + Σ_i λ_i‖w_i‖² + Σ_j λ_j‖h_j‖²."""
+    return float(np.sum(C * (V - W @ H) ** 2) + ridge_w @ np.sum(W**2, axis=1) + ridge_h @ np.sum(H**2, axis=0))

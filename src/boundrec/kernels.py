@@ -723,3 +723,33 @@ def walled_sgd_epoch(entries, rows, fixed, n_biases, step, ridge, walls):
         _penalty, slope = _walls(prediction, walls)
         pull = data[p] - prediction - slope
         _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+# --- non-negative factors ------------------------------------------------------------------------------------
+
+
+@_compiled
+def multiply_rows(csr, fixed, ridge, rows, start, stop):
+    """w_ik ← w_ik · Σ_j c_ij v_ij h_jk / (Σ_j c_ij (w_i·h_j) h_jk + ridge_i w_ik): Lee and Seung, masked.
+
+    A denominator of zero means that the data say nothing about w_ik, which then stays as it is. A small positive
+    floor in its place, as is common, would make the answer depend on the unit of the ratings.
+    """
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    wanted, present = np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        wanted[:] = 0.0
+        present[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            c = weights[p] if weights.size else 1.0
+            value, prediction = c * data[p], c * _dot(w, h)
+            for k in range(n_factors):
+                wanted[k] += value * h[k]
+                present[k] += prediction * h[k]
+        for k in range(n_factors):
+            denominator = present[k] + ridge[i] * w[k]
+            if denominator > 0.0:
+                w[k] *= wanted[k] / denominator

@@ -1,0 +1,37 @@
+"""One side of a factorisation with a ridge: what NMF and CCD++ share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.models.base import Floats
+from boundrec.ratings import Csr
+
+
+@dataclass
+class RidgeSide:
+    """The ratings (or what is left of them) in one side's row order, its factors, and the ridge of each row."""
+
+    csr: Csr
+    factors: NDArray[np.floating]
+    ridge: Floats
+
+    def penalty(self) -> float:
+        """Σ_i ridge_i |w_i|², summed in float64."""
+        return float(np.einsum("i,ik,ik->", self.ridge, self.factors, self.factors, dtype=np.float64))
+
+
+def row_weights(csr: Csr) -> Floats:
+    """n_i = Σ_j c_ij: the number of ratings in each row where none is weighted."""
+    rows = np.repeat(np.arange(len(csr.indptr) - 1), np.diff(csr.indptr))
+    weights = csr.weights if csr.weights.size else None
+    return np.bincount(rows, weights, len(csr.indptr) - 1).astype(np.float64)
+
+
+def check_ridge(ridge: float) -> None:
+    """Refuse a ridge that is negative or not a number."""
+    if not 0 <= ridge < np.inf:
+        raise ValueError(f"ridge={ridge!r}: give a number of at least 0.")
