@@ -171,3 +171,32 @@ def nmf_sweep(V, C, W, H, ridge):
 def ridge_objective(V, C, W, H, ridge_w, ridge_h):
     """Σ c(v − w·h)² + Σ_i λ_i‖w_i‖² + Σ_j λ_j‖h_j‖²."""
     return float(np.sum(C * (V - W @ H) ** 2) + ridge_w @ np.sum(W**2, axis=1) + ridge_h @ np.sum(H**2, axis=0))
+
+
+# --- BMF ------------------------------------------------------------------------------------------------------------
+
+
+def bmf_rows(V, C, W, H, low, high, everywhere=True):
+    """One pass over every w_ix: clip(w*, max l, min u), the complement T = p − w_ix h_xj over all j; C are weights."""
+    for i in range(W.shape[0]):
+        for x in range(W.shape[1]):
+            h = H[x]
+            T = W[i] @ H - W[i, x] * h
+            curvature = np.sum(C[i] * h * h)
+            if curvature == 0:
+                continue
+            wanted = np.sum(C[i] * (V[i] - T) * h) / curvature
+            lower, upper = [-np.inf], [np.inf]
+            for j in range(V.shape[1]):
+                if h[j] != 0 and (everywhere or C[i, j] > 0):
+                    ends = sorted([(low - T[j]) / h[j], (high - T[j]) / h[j]])
+                    lower.append(ends[0])
+                    upper.append(ends[1])
+            W[i, x] = np.clip(wanted, max(lower), min(upper))
+    return W
+
+
+def bmf_sweep(V, C, W, H, low, high, everywhere=True):
+    """Columns of H, then rows of W."""
+    H = bmf_rows(V.T, C.T, H.T.copy(), W.T, low, high, everywhere).T
+    return bmf_rows(V, C, W.copy(), H, low, high, everywhere), H

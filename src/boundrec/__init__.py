@@ -4,15 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boundrec.models.bmf import BMF
     from boundrec.models.mbmf import MBMF
     from boundrec.models.nmf import NMF
     from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
-__all__ = ["MBMF", "NMF", "Ratings", "__version__"]
+__all__ = ["BMF", "MBMF", "NMF", "Ratings", "__version__"]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {
+    "BMF": "boundrec.models.bmf",
     "MBMF": "boundrec.models.mbmf",
     "NMF": "boundrec.models.nmf",
     "Ratings": "boundrec.ratings",

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
@@ -686,6 +688,106 @@ def walled_errors(csr, rows, fixed, walls, out, start, stop):
             error = data[p] - prediction
             penalty, _slope = _walls(prediction, walls)
             total += (error * error + penalty) * (weights[p] if weights.size else 1.0)
+
+
+# --- one range for all: ratio tests over whole rows of the product ------------------------------------------------
+#
+# The range is centre ± half. A row of the product is kept as t_j = w·h_j − centre, with the fixed side by feature
+# (K × M), so that every loop over j reads contiguous memory.
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    """Min or max of two numbers that are not NaN, said so that LLVM turns loops over it into vector code."""
+
+    @intrinsic
+    def pick(typing_context: Any, x: Any, y: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            double = ir.DoubleType()
+            function = builder.module.declare_intrinsic(name, [double], ir.FunctionType(double, [double] * 2))
+            return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+        return types.float64(types.float64, types.float64), generate
+
+    return pick
+
+
+_least = _reduction("llvm.minnum")
+_most = _reduction("llvm.maxnum")
+
+
+@_compiled
+def _offsets(w, by_feature, centre, t):
+    """t_j = w·h_j − centre for every j."""
+    t[:] = -centre
+    for k in range(w.shape[0]):
+        w_k, h = w[k], by_feature[k]
+        for j in range(t.shape[0]):
+            t[j] += w_k * h[j]
+
+
+@_compiled
+def farthest(rows, by_feature, centre, out, start, stop):
+    """out_i = max_j |w_i·h_j − centre|."""
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        _offsets(rows[i], by_feature, centre, t)
+        far = 0.0
+        for j in range(t.shape[0]):
+            far = _most(far, abs(t[j]))
+        out[i] = far
+
+
+@_compiled
+def _room(t, inverse, width):
+    """How far entry k may fall and rise while |t_j + step·h_jk| ≤ half for every j: the ratio test of BMF.
+
+    Both ends of one j are (−t_j ± half·sign h_jk)/h_jk; ``inverse`` is 1/h_jk and ``width`` half/|h_jk|, with 0 and
+    infinity where h_jk = 0.
+    """
+    low, high = -np.inf, np.inf
+    for j in range(t.shape[0]):
+        middle, reach = t[j] * inverse[j], width[j]
+        high = _least(high, reach - middle)
+        low = _most(low, -reach - middle)
+    return min(low, 0.0), max(high, 0.0)  # past an end by rounding is at the end
+
+
+@_compiled
+def _bounded_row(A, b, w, by_feature, inverse, width, t):
+    """One pass of coordinate descent on wᵀAw − 2bᵀw: each entry to its minimum, or as near as the range allows."""
+    for k in range(w.shape[0]):
+        if A[k, k] == 0.0:  # no observation depends on this entry
+            continue
+        slope = b[k]
+        for m in range(w.shape[0]):
+            slope -= (A[k, m] if m <= k else A[m, k]) * w[m]
+        low, high = _room(t, inverse[k], width[k])
+        step = min(max(slope / A[k, k], low), high)
+        if step != 0.0:
+            w[k] += step
+            h = by_feature[k]
+            for j in range(t.shape[0]):
+                t[j] += step * h[j]
+
+
+@_compiled
+def solve_rows_bounded(csr, fixed, ratio, centre, rows, out, start, stop):
+    """One pass over each row's entries, all of the row's products kept in range; out_i = Σ_j c_ij e_ij² after it.
+
+    ``ratio`` holds the fixed side by feature, its inverse and the half range over its absolute value.
+    """
+    indptr, indices, data, weights = csr
+    by_feature, inverse, width = ratio
+    n_factors, n_columns = by_feature.shape
+    A, b, t = np.empty((n_factors, n_factors)), np.empty(n_factors), np.empty(n_columns)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        _offsets(rows[i], by_feature, centre, t)
+        _bounded_row(A, b, rows[i], by_feature, inverse, width, t)
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            error = data[p] - centre - t[indices[p]]
+            total += error * error * (weights[p] if weights.size else 1.0)
         out[i] = total
 
 
@@ -753,3 +855,25 @@ def multiply_rows(csr, fixed, ridge, rows, start, stop):
             denominator = present[k] + ridge[i] * w[k]
             if denominator > 0.0:
                 w[k] *= wanted[k] / denominator
+
+
+def solve_rows_bounded_on_observed(csr, fixed, ratio, centre, rows, out, start, stop):
+    """The same with only the row's observed products kept in range."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    A, b = np.empty((n_factors, n_factors)), np.empty(n_factors)
+    for i in range(start, stop):
+        first, n = indptr[i], indptr[i + 1] - indptr[i]
+        own, t = np.empty((3, n_factors, n)), np.empty(n)
+        for k in range(n_factors):
+            for p in range(n):
+                j = indices[first + p]
+                own[0, k, p], own[1, k, p], own[2, k, p] = ratio[0][k, j], ratio[1][k, j], ratio[2][k, j]
+        _normal_equations(csr, i, fixed, A, b)
+        _offsets(rows[i], own[0], centre, t)
+        _bounded_row(A, b, rows[i], own[0], own[1], own[2], t)
+        total = 0.0
+        for p in range(n):
+            error = data[first + p] - centre - t[p]
+            total += error * error * (weights[first + p] if weights.size else 1.0)
+        out[i] = total
