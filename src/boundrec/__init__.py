@@ -5,17 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boundrec.models.bmf import BMF
+    from boundrec.models.bounded_svd import BoundedSVD
     from boundrec.models.mbmf import MBMF
+    from boundrec.models.mf import MF
     from boundrec.models.nmf import NMF
     from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
-__all__ = ["BMF", "MBMF", "NMF", "Ratings", "__version__"]
+__all__ = ["BMF", "MBMF", "MF", "NMF", "BoundedSVD", "Ratings", "__version__"]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {
     "BMF": "boundrec.models.bmf",
+    "BoundedSVD": "boundrec.models.bounded_svd",
     "MBMF": "boundrec.models.mbmf",
+    "MF": "boundrec.models.mf",
     "NMF": "boundrec.models.nmf",
     "Ratings": "boundrec.ratings",
 }
