@@ -200,3 +200,49 @@ def bmf_sweep(V, C, W, H, low, high, everywhere=True):
     """Columns of H, then rows of W."""
     H = bmf_rows(V.T, C.T, H.T.copy(), W.T, low, high, everywhere).T
     return bmf_rows(V, C, W.copy(), H, low, high, everywhere), H
+
+
+# --- BMC-ADMM -------------------------------------------------------------------------------------------------------
+
+
+def singular_value_threshold(A, threshold):
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    return U * np.maximum(s - threshold, 0) @ Vt
+
+
+def completion_objective(V, C, Z, penalty):
+    """½ Σ c (v − z)² + λ‖Z‖_*; C is 0 where nothing was observed."""
+    return 0.5 * np.sum(C * (V - Z) ** 2) + penalty * np.linalg.norm(Z, "nuc")
+
+
+def bmc_admm_start(V, C, observed, rho, low, high):
+    """Z constant in the middle of the range, X between it and the ratings, no multipliers."""
+    Z = np.full(V.shape, (low + high) / 2)
+    return (
+        Z,
+        np.where(observed, (C * V + rho * Z) / (C + rho), 0.0),
+        np.where(observed, 0.0, Z),
+        Z,
+        np.zeros(V.shape),
+        np.zeros(V.shape),
+    )
+
+
+def bmc_admm_step(V, C, observed, state, penalty, rho, low, high):
+    """One iteration on dense matrices: Z, then X and E, T, and both multipliers."""
+    _, X, E, T, Y1, Y2 = state
+    Z = singular_value_threshold(0.5 * (X + E + T + (Y1 - Y2) / rho), penalty / (2 * rho))
+    X = np.where(observed, (C * V + rho * Z - Y1) / (C + rho), 0.0)
+    E = np.where(observed, 0.0, Z - Y1 / rho)
+    T = np.clip(Z + Y2 / rho, low, high)
+    return Z, X, E, T, Y1 + rho * (X + E - Z), Y2 + rho * (Z - T)
+
+
+def bounded_completion(V, C, penalty, low, high, n_iter=4000):
+    """The same problem by another method, Davis and Yin's three-operator splitting; the answer is in range."""
+    step = 1.0 / C.max()
+    y = np.full(V.shape, (low + high) / 2)
+    for _ in range(n_iter):
+        inside = np.clip(y, low, high)
+        y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
+    return np.clip(y, low, high)

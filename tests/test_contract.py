@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from boundrec import BMF, MBMF, MF, NMF, BoundedSVD
+from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BoundedSVD
 
 MODELS = {
     "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
@@ -22,6 +22,7 @@ MODELS = {
     "nmf ridge": NMF(3, bounds=(1, 5), ridge=0.02, max_iter=20, random_state=0),
     "BMF": BMF(3, bounds=(1, 5), max_iter=5, random_state=0),
     "BMF observed": BMF(3, bounds=(1, 5), bound_on="observed", max_iter=5, random_state=0),
+    "BMC-ADMM": BMCADMM(3, bounds=(1, 5), max_iter=5, random_state=0),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

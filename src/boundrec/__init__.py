@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boundrec.models.bmc_admm import BMCADMM
     from boundrec.models.bmf import BMF
     from boundrec.models.bounded_svd import BoundedSVD
     from boundrec.models.mbmf import MBMF
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
     from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
-__all__ = ["BMF", "MBMF", "MF", "NMF", "BoundedSVD", "Ratings", "__version__"]
+__all__ = ["BMCADMM", "BMF", "MBMF", "MF", "NMF", "BoundedSVD", "Ratings", "__version__"]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {
+    "BMCADMM": "boundrec.models.bmc_admm",
     "BMF": "boundrec.models.bmf",
     "BoundedSVD": "boundrec.models.bounded_svd",
     "MBMF": "boundrec.models.mbmf",

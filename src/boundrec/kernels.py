@@ -877,3 +877,92 @@ def solve_rows_bounded_on_observed(csr, fixed, ratio, centre, rows, out, start, 
             error = data[first + p] - centre - t[p]
             total += error * error * (weights[first + p] if weights.size else 1.0)
         out[i] = total
+
+
+# --- BMC-ADMM: a low-rank matrix Z, matched to the observations and to the range -----------------------------------
+
+
+@_compiled
+def match_observations(csr, rows, fixed, rho, state, sums, start, stop):
+    """X = (c v + ρz − y)/(c + ρ) and y ← y + ρ(x − z) at every observation of Z; ``state`` holds y and x − z.
+
+    sums_i = Σ c (v − z)², Σ (x − z)² and Σ (change of x − z)² over row i.
+    """
+    indptr, indices, data, weights = csr
+    multiplier, gap = state
+    for i in range(start, stop):
+        w = rows[i]
+        loss, square, change = 0.0, 0.0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            c = weights[p] if weights.size else 1.0
+            error = data[p] - _dot(w, fixed[indices[p]])
+            new = (c * error - multiplier[p]) / (c + rho)
+            loss += c * error * error
+            square += new * new
+            change += (new - gap[p]) * (new - gap[p])
+            multiplier[p] += rho * new
+            gap[p] = new
+        sums[i, 0], sums[i, 1], sums[i, 2] = loss, square, change
+
+
+@_compiled
+def times_observed(csr, state, inverse_rho, fixed, out, start, stop):
+    """out_i = Σ_j (x − z + y/ρ)_ij q_j over the observations of row i, four of them at a time."""
+    indptr, indices, _data, _weights = csr
+    multiplier, gap = state
+    for i in range(start, stop):
+        total = out[i]
+        total[:] = 0.0
+        p, end = indptr[i], indptr[i + 1]
+        while p + 4 <= end:
+            g0, g1 = gap[p] + inverse_rho * multiplier[p], gap[p + 1] + inverse_rho * multiplier[p + 1]
+            g2, g3 = gap[p + 2] + inverse_rho * multiplier[p + 2], gap[p + 3] + inverse_rho * multiplier[p + 3]
+            q0, q1, q2, q3 = fixed[indices[p]], fixed[indices[p + 1]], fixed[indices[p + 2]], fixed[indices[p + 3]]
+            for k in range(total.shape[0]):
+                total[k] += g0 * q0[k] + g1 * q1[k] + g2 * q2[k] + g3 * q3[k]
+            p += 4
+        while p < end:
+            g = gap[p] + inverse_rho * multiplier[p]
+            q = fixed[indices[p]]
+            for k in range(total.shape[0]):
+                total[k] += g * q[k]
+            p += 1
+
+
+@_compiled
+def _offsets_plus(w, by_feature, centre, sparse, row, t):
+    """t_j = w·h_j + b_j − centre, where b is a row of a sparse matrix."""
+    indptr, indices, data = sparse
+    _offsets(w, by_feature, centre, t)
+    for p in range(indptr[row], indptr[row + 1]):
+        t[indices[p]] += data[p]
+
+
+@_compiled
+def count_outside(rows, by_feature, span, sparse, counts, start, stop):
+    """counts_i = number of entries of row i of Z + B outside centre ± half; ``span`` is (centre, half)."""
+    centre, half = span
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+        count = 0
+        for j in range(t.shape[0]):
+            count += abs(t[j]) > half
+        counts[i] = count
+
+
+@_compiled
+def collect_outside(rows, by_feature, span, sparse, outside, start, stop):
+    """The entries that `count_outside` counted: by how much each passes the range, as a sparse matrix."""
+    centre, half = span
+    indptr, indices, data = outside
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        p = indptr[i]
+        if p == indptr[i + 1]:
+            continue
+        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+        for j in range(t.shape[0]):
+            if abs(t[j]) > half:
+                indices[p], data[p] = j, t[j] - half if t[j] > 0.0 else t[j] + half
+                p += 1
