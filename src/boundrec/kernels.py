@@ -688,6 +688,73 @@ def walled_errors(csr, rows, fixed, walls, out, start, stop):
             error = data[p] - prediction
             penalty, _slope = _walls(prediction, walls)
             total += (error * error + penalty) * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def walled_gradients(csr, rows, fixed, walls, gradient, out, start, stop):
+    """gradient_i = Σ_j c_ij (½ walls′(w_i·h_j) − e_ij) h_j, half of ∂F/∂w_i; out_i as in `walled_errors`."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    g = np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        g[:] = 0.0
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            prediction = _dot(w, h)
+            error = data[p] - prediction
+            penalty, slope = _walls(prediction, walls)
+            c = weights[p] if weights.size else 1.0
+            total += c * (error * error + penalty)
+            scaled = c * (slope - error)
+            for k in range(n_factors):
+                g[k] += scaled * h[k]
+        gradient[i] = g
+        out[i] = total
+
+
+@_compiled
+def walled_sgd_epoch(entries, rows, fixed, n_biases, step, ridge, walls):
+    """`sgd_epoch` with the walls' push: one step along e_ij − ½ walls′(w_i·h_j) for every observation."""
+    row_of, column_of, data, weights = entries
+    for p in range(data.size):
+        w, h = rows[row_of[p]], fixed[column_of[p]]
+        prediction = _dot(w, h)
+        _penalty, slope = _walls(prediction, walls)
+        pull = data[p] - prediction - slope
+        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+# --- non-negative factors ------------------------------------------------------------------------------------
+
+
+@_compiled
+def multiply_rows(csr, fixed, ridge, rows, start, stop):
+    """w_ik ← w_ik · Σ_j c_ij v_ij h_jk / (Σ_j c_ij (w_i·h_j) h_jk + ridge_i w_ik): Lee and Seung, masked.
+
+    A denominator of zero means that the data say nothing about w_ik, which then stays as it is. A small positive
+    floor in its place, as is common, would make the answer depend on the unit of the ratings.
+    """
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    wanted, present = np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        wanted[:] = 0.0
+        present[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            c = weights[p] if weights.size else 1.0
+            value, prediction = c * data[p], c * _dot(w, h)
+            for k in range(n_factors):
+                wanted[k] += value * h[k]
+                present[k] += prediction * h[k]
+        for k in range(n_factors):
+            denominator = present[k] + ridge[i] * w[k]
+            if denominator > 0.0:
+                w[k] *= wanted[k] / denominator
 
 
 # --- one range for all: ratio tests over whole rows of the product ------------------------------------------------
@@ -792,71 +859,6 @@ def solve_rows_bounded(csr, fixed, ratio, centre, rows, out, start, stop):
 
 
 @_compiled
-def walled_gradients(csr, rows, fixed, walls, gradient, out, start, stop):
-    """gradient_i = Σ_j c_ij (½ walls′(w_i·h_j) − e_ij) h_j, half of ∂F/∂w_i; out_i as in `walled_errors`."""
-    indptr, indices, data, weights = csr
-    n_factors = fixed.shape[1]
-    g = np.empty(n_factors)
-    for i in range(start, stop):
-        w = rows[i]
-        g[:] = 0.0
-        total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            h = fixed[indices[p]]
-            prediction = _dot(w, h)
-            error = data[p] - prediction
-            penalty, slope = _walls(prediction, walls)
-            c = weights[p] if weights.size else 1.0
-            total += c * (error * error + penalty)
-            scaled = c * (slope - error)
-            for k in range(n_factors):
-                g[k] += scaled * h[k]
-        gradient[i] = g
-        out[i] = total
-
-
-@_compiled
-def walled_sgd_epoch(entries, rows, fixed, n_biases, step, ridge, walls):
-    """`sgd_epoch` with the walls' push: one step along e_ij − ½ walls′(w_i·h_j) for every observation."""
-    row_of, column_of, data, weights = entries
-    for p in range(data.size):
-        w, h = rows[row_of[p]], fixed[column_of[p]]
-        prediction = _dot(w, h)
-        _penalty, slope = _walls(prediction, walls)
-        pull = data[p] - prediction - slope
-        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
-
-
-# --- non-negative factors ------------------------------------------------------------------------------------
-
-
-@_compiled
-def multiply_rows(csr, fixed, ridge, rows, start, stop):
-    """w_ik ← w_ik · Σ_j c_ij v_ij h_jk / (Σ_j c_ij (w_i·h_j) h_jk + ridge_i w_ik): Lee and Seung, masked.
-
-    A denominator of zero means that the data say nothing about w_ik, which then stays as it is. A small positive
-    floor in its place, as is common, would make the answer depend on the unit of the ratings.
-    """
-    indptr, indices, data, weights = csr
-    n_factors = fixed.shape[1]
-    wanted, present = np.empty(n_factors), np.empty(n_factors)
-    for i in range(start, stop):
-        w = rows[i]
-        wanted[:] = 0.0
-        present[:] = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            h = fixed[indices[p]]
-            c = weights[p] if weights.size else 1.0
-            value, prediction = c * data[p], c * _dot(w, h)
-            for k in range(n_factors):
-                wanted[k] += value * h[k]
-                present[k] += prediction * h[k]
-        for k in range(n_factors):
-            denominator = present[k] + ridge[i] * w[k]
-            if denominator > 0.0:
-                w[k] *= wanted[k] / denominator
-
-
 def solve_rows_bounded_on_observed(csr, fixed, ratio, centre, rows, out, start, stop):
     """The same with only the row's observed products kept in range."""
     indptr, indices, data, weights = csr
