@@ -246,3 +246,48 @@ def bounded_completion(V, C, penalty, low, high, n_iter=4000):
         inside = np.clip(y, low, high)
         y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
     return np.clip(y, low, high)
+
+
+def rank_one_step(R, C, u, v, ridge_v):
+    """The best v_j for every column, given u, and Σ_j h_j (old − new)², what that takes off the objective."""
+    decrease = 0.0
+    for j in range(len(v)):
+        h = ridge_v[j] + np.sum(C[:, j] * u**2)
+        new = np.sum(C[:, j] * R[:, j] * u) / h if h > 0 else 0.0
+        decrease += h * (v[j] - new) ** 2
+        v[j] = new
+    return decrease
+
+
+def ccdpp_sweeps(V, C, W, H, ridge_w, ridge_h, inner_iter, inner_tol, n_sweeps):
+    """LIBPMF's loops on dense arrays: W and H after every outer iteration, and how many features it came to."""
+    W, H = W.copy(), H.copy()
+    for outer in range(n_sweeps):
+        most, early_stops, n_features = 0.0, 0, 0
+        for t in range(W.shape[1]):
+            if early_stops >= 5:
+                break
+            n_features += 1
+            u, v = W[:, t], H[t]
+            R = V - W @ H + np.outer(u, v)
+            for inner in range(inner_iter):
+                decrease = rank_one_step(R, C, u, v, ridge_h)
+                decrease += rank_one_step(R.T, C.T, v, u, ridge_w)
+                if decrease < inner_tol * most:
+                    early_stops += inner == 0
+                    break
+                if (outer, t, inner) != (0, 0, 0):
+                    most = max(most, decrease)
+        yield W.copy(), H.copy(), n_features
+
+
+def ridge_als(V, C, W, H, ridge_w, ridge_h, n_sweeps):
+    """Alternating ridge regressions, one linear system for each row and column: another road to the same minimum."""
+    W, H = W.copy(), H.copy()
+    k = W.shape[1]
+    for _ in range(n_sweeps):
+        for j in range(H.shape[1]):
+            H[:, j] = np.linalg.solve((W.T * C[:, j]) @ W + ridge_h[j] * np.eye(k), W.T @ (C[:, j] * V[:, j]))
+        for i in range(len(W)):
+            W[i] = np.linalg.solve((H * C[i]) @ H.T + ridge_w[i] * np.eye(k), H @ (C[i] * V[i]))
+    return W, H

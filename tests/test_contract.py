@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BoundedSVD
+from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BoundedSVD, CCDPlusPlus
 
 MODELS = {
     "exact ball": MBMF(3, bounds=(1, 5), max_iter=5, random_state=0),
@@ -19,6 +19,8 @@ MODELS = {
     "BoundedSVD gd": BoundedSVD(3, bounds=(1, 5), max_iter=20, random_state=0),
     "BoundedSVD sgd": BoundedSVD(3, bounds=(1, 5), solver="sgd", biases=True, max_iter=5, random_state=0),
     "nmf": NMF(3, bounds=(1, 5), max_iter=20, random_state=0),
+    "ccd++": CCDPlusPlus(3, bounds=(1, 5), max_iter=5, random_state=0),
+    "ccd++ plain": CCDPlusPlus(3, bounds=(1, 5), ridge_mode="plain", max_iter=5, random_state=0),
     "nmf ridge": NMF(3, bounds=(1, 5), ridge=0.02, max_iter=20, random_state=0),
     "BMF": BMF(3, bounds=(1, 5), max_iter=5, random_state=0),
     "BMF observed": BMF(3, bounds=(1, 5), bound_on="observed", max_iter=5, random_state=0),

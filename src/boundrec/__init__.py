@@ -7,19 +7,21 @@ if TYPE_CHECKING:
     from boundrec.models.bmc_admm import BMCADMM
     from boundrec.models.bmf import BMF
     from boundrec.models.bounded_svd import BoundedSVD
+    from boundrec.models.ccdpp import CCDPlusPlus
     from boundrec.models.mbmf import MBMF
     from boundrec.models.mf import MF
     from boundrec.models.nmf import NMF
     from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
-__all__ = ["BMCADMM", "BMF", "MBMF", "MF", "NMF", "BoundedSVD", "Ratings", "__version__"]
+__all__ = ["BMCADMM", "BMF", "MBMF", "MF", "NMF", "BoundedSVD", "CCDPlusPlus", "Ratings", "__version__"]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {
     "BMCADMM": "boundrec.models.bmc_admm",
     "BMF": "boundrec.models.bmf",
     "BoundedSVD": "boundrec.models.bounded_svd",
+    "CCDPlusPlus": "boundrec.models.ccdpp",
     "MBMF": "boundrec.models.mbmf",
     "MF": "boundrec.models.mf",
     "NMF": "boundrec.models.nmf",

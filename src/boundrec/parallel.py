@@ -16,15 +16,17 @@ from numpy.typing import NDArray
 INLINE_BELOW = 50_000
 #: Ranges handed out: many more than cores, so that a slow one does not keep the others waiting.
 N_RANGES = 64
+#: Ranges for kernels that do a few operations a rating: handing out 64 would cost as much as the work.
+FEW_RANGES = 8
 #: What a row costs besides its ratings, in ratings: solving its small system.
 ROW_COST = 8
 
 
-def row_ranges(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Cut the rows into ranges of about equal work, at most ``N_RANGES`` of them, none empty."""
+def row_ranges(indptr: NDArray[np.int64], n_ranges: int = N_RANGES) -> list[tuple[int, int]]:
+    """Cut the rows into ranges of about equal work, at most ``n_ranges`` of them, none empty."""
     n_rows = len(indptr) - 1
     work = indptr + ROW_COST * np.arange(n_rows + 1, dtype=np.int64)
-    targets = np.linspace(0, work[-1], N_RANGES + 1)[1:-1]
+    targets = np.linspace(0, work[-1], n_ranges + 1)[1:-1]
     cuts = np.unique(np.concatenate([[0], np.searchsorted(work, targets), [n_rows]]))
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
@@ -45,7 +47,7 @@ class RowPool:
     def __init__(self, n_jobs: int | None, n_ratings: int) -> None:
         threads = thread_count(n_jobs)
         self._executor = ThreadPoolExecutor(threads) if threads > 1 and n_ratings >= INLINE_BELOW else None
-        self._ranges: dict[int, tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
+        self._ranges: dict[tuple[int, int], tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -56,15 +58,18 @@ class RowPool:
         if self._executor is not None:  # after Ctrl-C: finish the ranges under way, start no other
             self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, kernel: Callable[..., Any], indptr: NDArray[np.int64], *arguments: Any) -> None:
+    def run(
+        self, kernel: Callable[..., Any], indptr: NDArray[np.int64], *arguments: Any, n_ranges: int = N_RANGES
+    ) -> None:
         """Call ``kernel(*arguments, start, stop)`` over all rows.
 
         Named tuples go in as plain ones: Numba's cache on disk would otherwise hold on to their class by name.
         """
         arguments = tuple(tuple(a) if isinstance(a, tuple) else a for a in arguments)
-        if id(indptr) not in self._ranges:  # the array is kept beside its ranges, so its id stays its own
-            self._ranges[id(indptr)] = indptr, row_ranges(indptr)
-        ranges = self._ranges[id(indptr)][1]
+        key = id(indptr), n_ranges
+        if key not in self._ranges:  # the array is kept beside its ranges, so its id stays its own
+            self._ranges[key] = indptr, row_ranges(indptr, n_ranges)
+        ranges = self._ranges[key][1]
         if self._executor is None:
             for start, stop in ranges:
                 kernel(*arguments, start, stop)

@@ -1,0 +1,200 @@
+"""CCD++: cyclic coordinate descent, one feature of the factorisation at a time (Yu, Hsieh, Si and Dhillon, 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.models.base import Sweep, is_whole
+from boundrec.models.ridge import RidgeSide, check_ridge, row_weights
+from boundrec.models.rival import RivalModel
+from boundrec.parallel import FEW_RANGES, RowPool
+from boundrec.ratings import Csr, Ratings
+
+#: A sweep ends once so many of its features were at rest when it came to them.
+FEATURES_AT_REST = 5
+
+
+class CCDPlusPlus(RivalModel):
+    """CCD++: a factorisation with a ridge, fitted by rank-one updates of the residuals.
+
+    Minimises Σ_observed (v_ij − w_i·h_j)² + Σ_i λ_i‖w_i‖² + Σ_j λ_j‖h_j‖², where λ_i is ``ridge`` times the number
+    of the row's ratings ("weighted") or ``ridge`` itself ("plain"). A sweep takes the features in turn: column t
+    of W and of H is fitted to what the other features leave of the ratings, each entry exactly, the items' and the
+    users' in turn. The inner iterations and their stopping rule are those of the authors' program, LIBPMF.
+
+    Parameters
+    ----------
+    n_factors
+        K, the number of features.
+    bounds
+        What every rating is known to obey: ``(lo, hi)``, ``(lo, None)``, ``(None, hi)`` or None. Ratings outside
+        are refused; predictions may pass either end.
+    ridge
+        Weight of the squared factors.
+    ridge_mode
+        ``"weighted"``: for every rating, as in LIBPMF. ``"plain"``: once for every row, as in the publication.
+    inner_iter, inner_tol
+        At most so many inner iterations for a feature; fewer once one lowers the objective by less than
+        ``inner_tol`` times the most that any has in this sweep.
+    clip
+        Cut predictions to ``bounds``.
+    on_unknown
+        What pairs with an id that has no training rating get: the known side's ``"mean"``, ``"nan"``, or an error
+        (``"raise"``).
+    duplicates
+        What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    max_iter, tol, patience
+        At most so many sweeps (None: 500); stop earlier when the objective's relative decrease is below ``tol``
+        for ``patience`` of them in a row.
+    dtype
+        ``"float64"`` or ``"float32"``, for the stored factors; residuals and arithmetic are in float64.
+    random_state
+        Seed of the start.
+    n_jobs
+        Threads; None for every core. The result has the same bits for any number.
+    verbose
+        1 prints a line for every sweep to stderr.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_
+        W and H, one row for each user and each item.
+    user_ids_, item_ids_
+        The ids behind the rows, as ``.ids``.
+    objectives_, seconds_, n_iter_
+        The objective, ridge included, and the time after each sweep, and how many there were.
+    """
+
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "ridge_mode": ("weighted", "plain")}
+
+    def __init__(
+        self,
+        n_factors: int = 20,
+        *,
+        bounds: Any = None,
+        ridge: float = 0.1,
+        ridge_mode: str = "weighted",
+        inner_iter: int = 5,
+        inner_tol: float = 1e-3,
+        clip: bool = False,
+        on_unknown: str = "mean",
+        duplicates: str = "raise",
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        patience: int = 10,
+        dtype: Any = "float64",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.bounds = bounds
+        self.ridge = ridge
+        self.ridge_mode = ridge_mode
+        self.inner_iter = inner_iter
+        self.inner_tol = inner_tol
+        self.clip = clip
+        self.on_unknown = on_unknown
+        self.duplicates = duplicates
+        self.max_iter = max_iter
+        self.tol = tol
+        self.patience = patience
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_ridge(self.ridge)
+        if not is_whole(self.inner_iter) or self.inner_iter < 1:
+            raise ValueError(f"inner_iter={self.inner_iter!r}: give a whole number of at least 1.")
+        if not 0 <= self.inner_tol < 1:
+            raise ValueError(f"inner_tol={self.inner_tol!r}: give a number of at least 0 and below 1.")
+
+    def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
+        self.user_factors_ = (0.1 * rng.random((ratings.n_users, self.n_factors))).astype(self.dtype)
+        self.item_factors_ = np.zeros((ratings.n_items, self.n_factors), self.dtype)
+        users = self._side(ratings.by_user, self.user_factors_)
+        items = self._side(ratings.by_item, self.item_factors_)
+        return RankOneDescent(users, items, pool, self.inner_iter, self.inner_tol).sweeps()
+
+    def _side(self, csr: Csr, factors: NDArray[np.floating]) -> RidgeSide:
+        """One side at the start: the items' factors are zero, so the residuals are the ratings."""
+        counts = row_weights(csr) if self.ridge_mode == "weighted" else np.ones(len(factors))
+        return RidgeSide(csr._replace(data=csr.data.astype(np.float64)), factors, self.ridge * counts)
+
+
+class RankOneDescent:
+    """Sweeps over the features; both sides hold the residuals R = V − WHᵀ, each in its own row order."""
+
+    def __init__(self, users: RidgeSide, items: RidgeSide, pool: RowPool, inner_iter: int, inner_tol: float) -> None:
+        self.users, self.items = users, items
+        self._pool, self._inner_iter, self._inner_tol = pool, inner_iter, inner_tol
+        self._most = 0.0  # by which an inner iteration of this sweep has lowered the objective
+        self._begun = False
+
+    def sweeps(self) -> Iterator[Sweep]:
+        """Sweep over the features for ever; the objective after each sweep."""
+        while True:
+            self.sweep()
+            yield Sweep(self.objective())
+
+    def sweep(self) -> None:
+        """Fit one feature after the other, until enough of them were found at rest."""
+        self._most, at_rest = 0.0, 0
+        for t in range(self.users.factors.shape[1]):
+            at_rest += self._fit_feature(t)
+            if at_rest == FEATURES_AT_REST:
+                return
+
+    def objective(self) -> float:
+        """Σ_observed R_ij² and both penalties."""
+        from boundrec.kernels import row_squares
+
+        squares = np.empty(len(self.users.factors))
+        self._run(row_squares, self.users, squares)
+        return float(squares.sum()) + self.users.penalty() + self.items.penalty()
+
+    def _fit_feature(self, t: int) -> bool:
+        """Fit w_it h_jt to the ratings less all other features; whether it was at rest already."""
+        W, H = self.users.factors, self.items.factors
+        u, v = np.ascontiguousarray(W[:, t]), np.ascontiguousarray(H[:, t])
+        self._add(u, v, 1.0)
+        at_rest = self._alternate(u, v)
+        self._add(u, v, -1.0)
+        W[:, t], H[:, t] = u, v
+        return at_rest
+
+    def _alternate(self, u: NDArray[np.floating], v: NDArray[np.floating]) -> bool:
+        """Inner iterations until one lowers the objective little; whether the first one did."""
+        for inner in range(self._inner_iter):
+            decrease = self._solve(self.items, v, u) + self._solve(self.users, u, v)
+            if decrease < self._inner_tol * self._most:
+                return inner == 0
+            if self._begun:  # the first decrease of all comes from the start and would dwarf every other
+                self._most = max(self._most, decrease)
+            self._begun = True
+        return False
+
+    def _solve(self, side: RidgeSide, values: NDArray[np.floating], fixed: NDArray[np.floating]) -> float:
+        """One half-step; by how much it lowers the objective."""
+        from boundrec.kernels import solve_scalars
+
+        decrease = np.empty(len(values))
+        self._run(solve_scalars, side, fixed, side.ridge, values, decrease)
+        return float(decrease.sum())
+
+    def _add(self, u: NDArray[np.floating], v: NDArray[np.floating], sign: float) -> None:
+        """R_ij ← R_ij + sign·u_i v_j, in both orders."""
+        from boundrec.kernels import add_rank_one
+
+        self._run(add_rank_one, self.users, u, v, sign)
+        self._run(add_rank_one, self.items, v, u, sign)
+
+    def _run(self, kernel: Callable[..., Any], side: RidgeSide, *arguments: Any) -> None:
+        self._pool.run(kernel, side.csr.indptr, side.csr, *arguments, n_ranges=FEW_RANGES)
