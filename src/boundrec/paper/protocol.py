@@ -86,7 +86,7 @@ def _exact(form: str, constraint: str, magnitudes: str) -> Callable[[Setting], A
 RIVALS: dict[str, Method] = {
     "MF": Method(_open(MF), cost=4e-9),
     "NMF": Method(_open(NMF), cost=3.5e-9),
-    "CCD++": Method(_open(CCDPlusPlus), cost=15e-9),
+    "CCD++": Method(_open(CCDPlusPlus), cost=5e-9),
     "BMF": Method(_spanned(BMF), cost=None),
     "BMC-ADMM": Method(_spanned(BMCADMM), cost=None),
     "Bounded-SVD": Method(_spanned(BoundedSVD), cost=5.5e-9),
@@ -320,9 +320,8 @@ def errors(y: Floats, p: Floats, user: NDArray[np.integer], means: Floats) -> di
 def reach(model: Any, data: Dataset) -> dict[str, Any]:
     """Shares of all users × items whose prediction is below or above the bounds; of a sample where they are many."""
     n_pairs = data.n_users * data.n_items
-    if n_pairs <= ALL_PAIRS:
-        cells = np.arange(n_pairs)
-    else:
+    cells = np.arange(min(n_pairs, ALL_PAIRS))
+    if n_pairs > ALL_PAIRS:
         cells = np.random.default_rng(0).integers(n_pairs, size=ALL_PAIRS)
     X = np.column_stack((cells // data.n_items, cells % data.n_items)).astype(np.int32)
     prediction = model.predict(X)

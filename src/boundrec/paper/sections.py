@@ -1,0 +1,77 @@
+"""What an experiment hands to the report: a heading, some sentences, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from boundrec.paper.cells import Cell
+
+
+class Options(NamedTuple):
+    """What was asked for: the quick version or the full one, and where the data are."""
+
+    quick: bool = False
+    folder: Path | None = None
+
+
+class Outcome(NamedTuple):
+    """A cell and its result; None while it is not done."""
+
+    cell: Cell
+    result: Mapping[str, Any] | None
+
+    def __getitem__(self, key: Any) -> Any:
+        """A setting of the cell by its name."""
+        return self.cell.settings[key]
+
+
+class Figure(NamedTuple):
+    """A number of ours; beside it, where there is one, the paper's."""
+
+    value: float | None
+    published: float | None = None
+    remark: str = ""  # how far folds differ, and how many there are
+    absent: str = ""  # said in the place of a value that is not there
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the paper's."""
+        if self.value is None or not self.published:
+            return None
+        return self.value / self.published
+
+
+@dataclass
+class Table:
+    """A table of the report, and a CSV file of the same name."""
+
+    name: str
+    caption: str
+    columns: Sequence[str]
+    rows: list[Sequence[str | Figure]]
+    groups: Sequence[tuple[str, int]] = ()  # headings over several columns, with how many they span
+    folded: bool = False  # shown on demand only
+    ratios: bool = True  # whether ours over the paper's means anything
+
+
+@dataclass
+class Picture:
+    """A plot: its SVG, and what it shows in words."""
+
+    name: str
+    caption: str
+    svg: str
+
+
+@dataclass
+class Section:
+    """One experiment in the report."""
+
+    heading: str
+    text: list[str]
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    records: list[Mapping[str, Any]] = field(default_factory=list)  # every cell, flat, for a CSV file
