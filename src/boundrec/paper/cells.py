@@ -64,18 +64,14 @@ class CellStore:
         """A finished cell's record; None, said aloud, where the file is damaged or belongs to other settings."""
         path = self.path(cell)
         try:
-            record = json.loads(path.read_bytes())
+            content = path.read_bytes()
         except FileNotFoundError:
             return None
-        except ValueError:
-            return self._refuse(path, "is not whole")
-        if not isinstance(record, dict) or not isinstance(record.get("result"), dict):
-            return self._refuse(path, "holds no result")
-        if record.pop("checksum", None) != _digest(record):
-            return self._refuse(path, "does not match its checksum")
-        if record.get("experiment") != cell.experiment or record.get("settings") != _plain(cell.settings):
-            return self._refuse(path, "has other settings")
-        return record
+        try:
+            return _checked(content, cell)
+        except ValueError as flaw:
+            self._complain(f"{path.name} {flaw}: this cell is done again.")
+            return None
 
     def write(self, cell: Cell, result: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a result: a temporary file first, then its name, so that no half-written file ever has it."""
@@ -91,16 +87,29 @@ class CellStore:
         draft.replace(path)
         return dict(record)
 
-    def _refuse(self, path: Path, why: str) -> None:
-        self._complain(f"{path.name} {why}: this cell is done again.")
+
+def _checked(content: bytes, cell: Cell) -> dict[str, Any]:
+    """The record in a file; ValueError says what is wrong with it."""
+    try:
+        record = json.loads(content)
+    except ValueError:
+        raise ValueError("is not whole") from None
+    if not isinstance(record, dict) or not isinstance(record.get("result"), dict):
+        raise ValueError("holds no result")
+    if record.pop("checksum", None) != _digest(record):
+        raise ValueError("does not match its checksum")
+    if record.get("experiment") != cell.experiment or record.get("settings") != _plain(cell.settings):
+        raise ValueError("has other settings")
+    return record
 
 
 class Plan(NamedTuple):
-    """What is there, what is to be done, and what is left out because it would take too long."""
+    """What is there, what is to be done, what is left out because it would take too long, and what went wrong."""
 
     done: dict[str, dict[str, Any]]
     todo: list[Cell]
     too_long: list[Cell]
+    failed: dict[str, str]
 
 
 def make_plan(cells: Iterable[Cell], store: CellStore, force: bool = False) -> Plan:
@@ -115,7 +124,7 @@ def make_plan(cells: Iterable[Cell], store: CellStore, force: bool = False) -> P
         else:
             todo.append(cell)
     todo.sort(key=lambda cell: (cell.tier, cell.seconds))
-    return Plan(done, todo, too_long)
+    return Plan(done, todo, too_long, {})
 
 
 def work_off(
@@ -127,6 +136,8 @@ def work_off(
     budget: float = float("inf"),
 ) -> None:
     """Do the cells of a plan in turn and keep each at once; start none whose estimate the budget no longer covers.
+
+    A cell that fails is noted in the plan and does not keep the others from being done.
 
     Parameters
     ----------
@@ -150,7 +161,11 @@ def work_off(
             continue
         watch(cell, len(plan.todo))
         started, cpu = time.perf_counter(), time.process_time()
-        result = perform(cell)
+        try:
+            result = perform(cell)
+        except Exception as error:  # whatever it is: hours of other work must not depend on one cell
+            plan.failed[cell.name] = f"{type(error).__name__}: {error}"
+            continue
         times = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
         plan.done[cell.name] = store.write(cell, result, {**made, **times})
         plan.todo.remove(cell)

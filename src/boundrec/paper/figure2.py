@@ -16,20 +16,16 @@ from boundrec.paper.sections import Figure, Options, Outcome, Section, Table
 NAME = "figure2"
 SHOWN = (*RIVALS, *OURS, "MBMF-n exact", "MBMF-c exact", "MBMF-c ball")
 BOUNDS = (0.0, 10.0)
-RESTARTS = 10
 #: Both readings of "randomly generate a factorising matrix" (resolution A35): of rank 20, and independent entries.
 RANKS: tuple[int | None, ...] = (20, None)
 
 
 def cells(options: Options) -> list[Cell]:
     """A cell is one method at one K, with all its restarts."""
-    if options.quick:
-        size, all_factors, restarts, ranks = 200, (5, 20), 3, RANKS[:1]
-    else:
-        size, all_factors, restarts, ranks = 500, tuple(range(5, 51, 5)), RESTARTS, RANKS
+    size, restarts = (200, 3) if options.quick else (500, 10)
     made = []
-    for rank in ranks:
-        for k in all_factors:
+    for rank in RANKS[:1] if options.quick else RANKS:
+        for k in (5, 20) if options.quick else range(5, 51, 5):
             for method in SHOWN:
                 settings = {"method": method, "factors": k, "rank": rank, "size": size, "restarts": restarts}
                 once = protocol.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from boundrec.paper import claims, figure1, figure2, table1, table2, table3
-from boundrec.paper.cells import LONG, Cell, CellStore, Plan, make_plan, work_off
+from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
+from boundrec.paper.progress import Progress, describe_left_out
 from boundrec.paper.report import write_report
 from boundrec.paper.sections import Options, Outcome
 
@@ -68,19 +69,22 @@ def reproduce(
         The report.
     """
     check_writable(output)
-    store = CellStore(output / "cells", lambda complaint: messages.print(complaint))
-    wanted = _wanted(target)
-    cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
+    say = partial(messages.print, soft_wrap=True)
+    store = CellStore(output / "cells", say)
+    cells = {name: EXPERIMENTS[name].cells(options) for name in _wanted(target)}
     plan = make_plan(_once(cells), store, force)
-    _announce(plan, messages)
+    for line in [*_beginning(plan), *describe_left_out(plan.too_long)]:
+        say(line)
     try:
-        _work(plan, store, options, budget, messages)
+        with Progress(plan.todo, budget, messages) as progress:
+            work_off(plan, lambda cell: perform(cell, options), store, machine(), progress.begin, budget)
     except KeyboardInterrupt:
-        messages.print(f"Stopped. {len(plan.todo)} cells are left; the same command goes on with them.")
+        say("Stopped: the same command goes on from here.")
         raise
     finally:
         report = _report(cells, plan, output, options)
-    messages.print(f"Wrote {report}")
+    for line in _ending(plan):
+        say(line)
     return report
 
 
@@ -95,41 +99,15 @@ def _once(cells: Mapping[str, Sequence[Cell]]) -> list[Cell]:
     return list({cell.name: cell for some in cells.values() for cell in some}.values())
 
 
-def _announce(plan: Plan, messages: Console) -> None:
-    if plan.done:
-        messages.print(f"{len(plan.done)} cells are finished already.")
-    for cell in plan.too_long:
-        messages.print(f"Left out: {describe(cell)} may take {in_words(cell.seconds)} (--force runs it).")
+def _beginning(plan: Plan) -> list[str]:
+    return [f"{len(plan.done)} cells are finished already."] if plan.done else []
 
 
-def _work(plan: Plan, store: CellStore, options: Options, budget: float, messages: Console) -> None:
-    """Work off a plan under a bar that says what is running, how many are left and how long it may take."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    total = sum(cell.seconds for cell in plan.todo)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("of about"),
-    )
-    with Progress(*columns, TimeRemainingColumn(), console=messages, disable=not messages.is_terminal) as bar:
-        task = bar.add_task("Starting", total=total or 1.0)
-        before: list[Cell] = []
-
-        def watch(cell: Cell, left: int) -> None:
-            if before:
-                bar.advance(task, before.pop().seconds)
-            before.append(cell)
-            text = f"{left} left: {describe(cell)}"
-            bar.update(task, description=text)
-            if not messages.is_terminal:
-                messages.print(f"{text}, about {in_words(cell.seconds)}")
-
-        work_off(plan, lambda cell: perform(cell, options), store, machine(), watch, budget)
-        bar.update(task, completed=total or 1.0)
-    if plan.todo:
-        messages.print(f"The budget is used; {len(plan.todo)} cells are left for another run.")
+def _ending(plan: Plan) -> list[str]:
+    """What failed, and what the budget did not cover."""
+    lines = [f"Failed: {name} ({reason})." for name, reason in plan.failed.items()]
+    left = len(plan.todo) - len(plan.failed)
+    return [*lines, f"The budget is used; {left} cells are left for another run."] if left else lines
 
 
 def perform(cell: Cell, options: Options) -> Mapping[str, Any]:
@@ -145,19 +123,6 @@ def _report(cells: Mapping[str, Sequence[Cell]], plan: Plan, output: Path, optio
         sections.append(EXPERIMENTS[name].summarise(outcomes, options))
     makers = [record["made"] for record in plan.done.values()]
     return write_report(sections, makers or [machine()], output, options.quick)
-
-
-def describe(cell: Cell) -> str:
-    """A cell in words: table3 jester1 MF factors=10 fold=0."""
-    words = [str(v) if isinstance(v, str) else f"{key}={v}" for key, v in cell.settings.items()]
-    return " ".join([cell.experiment, *words])
-
-
-def in_words(seconds: float) -> str:
-    """A time for readers."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds <= 2 * LONG else f"{seconds / 3600:.1f} h"
 
 
 @lru_cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boundrec.paper.cells import Cell
+from boundrec.paper.cells import LONG, Cell
 
 
 class Options(NamedTuple):
@@ -17,15 +17,22 @@ class Options(NamedTuple):
     folder: Path | None = None
 
 
-class Outcome(NamedTuple):
+@dataclass(frozen=True)
+class Outcome:
     """A cell and its result; None while it is not done."""
 
     cell: Cell
     result: Mapping[str, Any] | None
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: str) -> Any:
         """A setting of the cell by its name."""
         return self.cell.settings[key]
+
+
+def why_absent(outcomes: Sequence[Outcome]) -> str:
+    """What to say in the place of results that are not there."""
+    longest = max((outcome.cell.seconds for outcome in outcomes), default=0.0)
+    return f"left out: about {longest / 3600:.1f} h" if longest > LONG else "not run"
 
 
 class Figure(NamedTuple):
@@ -51,7 +58,7 @@ class Table:
     name: str
     caption: str
     columns: Sequence[str]
-    rows: list[Sequence[str | Figure]]
+    rows: Sequence[Sequence[str | Figure]]
     groups: Sequence[tuple[str, int]] = ()  # headings over several columns, with how many they span
     folded: bool = False  # shown on demand only
     ratios: bool = True  # whether ours over the paper's means anything
@@ -74,4 +81,3 @@ class Section:
     text: list[str]
     tables: list[Table] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
-    records: list[Mapping[str, Any]] = field(default_factory=list)  # every cell, flat, for a CSV file

@@ -9,9 +9,9 @@ from typing import Any
 
 from boundrec import datasets
 from boundrec.paper import protocol, published
-from boundrec.paper.cells import LONG, Cell
+from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, Setting
-from boundrec.paper.sections import Figure, Options, Outcome, Section, Table
+from boundrec.paper.sections import Figure, Options, Outcome, Section, Table, why_absent
 
 NAME = "table1"
 SHOWN = ("BMF", "BMC-ADMM", "Bounded-SVD", "MBMF-n", "MBMF-n exact", "MF", "NMF", "CCD++")
@@ -111,5 +111,4 @@ def _mean(outcomes: Sequence[Outcome], key: str, paper: float | None) -> Figure:
     values = [outcome.result[key] for outcome in outcomes if outcome.result is not None]
     if values:
         return Figure(fmean(values), paper, f"({len(values)})")
-    seconds = outcomes[0].cell.seconds
-    return Figure(None, paper, absent=f"left out: about {seconds / 3600:.1f} h" if seconds > LONG else "not run")
+    return Figure(None, paper, absent=why_absent(outcomes))

@@ -9,7 +9,7 @@ from typing import Any
 from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, SOURCES
-from boundrec.paper.sections import Figure, Options, Outcome, Section, Table
+from boundrec.paper.sections import Figure, Options, Outcome, Section, Table, why_absent
 
 NAME = "table3"
 FULL = ("jester1", "movielens_100k", "movielens_1m", "bookcrossing_explicit", "ali_mob", "lastfm_hetrec")
@@ -50,7 +50,7 @@ def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
 
 def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     """One table for each data set, with the paper's figures where it has them."""
-    section = Section("Table 3: accuracy on real data", list(TEXT), records=[])
+    section = Section("Table 3: accuracy on real data", list(TEXT))
     for name in QUICK if options.quick else FULL:
         own = [outcome for outcome in outcomes if outcome["data"] == name]
         reason = protocol.missing(name, options.folder)
@@ -80,19 +80,12 @@ def mean_of(outcomes: Sequence[Outcome], *path: str, published: float | None = N
     """The mean over the finished folds of a figure in their results."""
     done = [outcome.result for outcome in outcomes if outcome.result is not None]
     if not done:
-        return Figure(None, published, absent=_why_absent(outcomes))
+        return Figure(None, published, absent=why_absent(outcomes))
     values = [_dig(result, path) for result in done]
     if any(value is None for value in values):
         return Figure(None, published, f"({len(values)})", "not finite")
     spread = f"± {pstdev(values):.2g} " if len(values) > 1 else ""
     return Figure(fmean(values), published, f"{spread}({len(values)})")
-
-
-def _why_absent(outcomes: Sequence[Outcome]) -> str:
-    from boundrec.paper.cells import LONG
-
-    longest = max((outcome.cell.seconds for outcome in outcomes), default=0.0)
-    return f"left out: about {longest / 3600:.1f} h" if longest > LONG else "not run"
 
 
 def _dig(result: Any, path: Sequence[str]) -> Any:
