@@ -9,7 +9,7 @@ from boundrec.models.bounded_svd import BoundedSVD
 from boundrec.paper import protocol, table3
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import MAX_ITER, RIVALS, SOURCES
-from boundrec.paper.sections import Figure, Options, Outcome, Section, Table
+from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table
 
 NAME = "claims"
 PENALTIES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -69,7 +69,7 @@ def _figure(outcome: Outcome, *path: str, percent: bool = False) -> Figure:
 
 
 def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
-    rows: list[Sequence[str | Figure]] = [
+    rows: list[Row] = [
         [
             f"{outcome['penalty']:g}",
             _figure(outcome, "rmse"),
@@ -88,7 +88,7 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
 
 
 def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
-    rows: list[Sequence[str | Figure]] = [
+    rows: list[Row] = [
         [
             outcome["method"],
             _figure(outcome, "everywhere", "below", percent=True),

@@ -12,7 +12,7 @@ from boundrec import datasets, metrics, splits
 from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, Setting
-from boundrec.paper.sections import Figure, Options, Outcome, Section, Table
+from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table
 
 NAME = "figure1"
 SIZE, RANK, BOUNDS = 10, 3, (0.0, 10.0)
@@ -64,16 +64,19 @@ def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
 
 def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     """ave(σ) and max(σ) by density, and the matrices as the paper draws them."""
-    rows: list[Sequence[str | Figure]] = []
-    for outcome in outcomes:
-        printed = published.FIGURE1[outcome["density"]] if outcome["method"] == "NMF" else (None, None)
-        result = outcome.result or {}
-        row = [f"{outcome['method']}, d = {outcome['density']:g}"]
-        both = zip(("average", "largest"), printed, strict=True)
-        rows.append([*row, *(Figure(result.get(key), paper, absent="not run") for key, paper in both)])
-    restarts = outcomes[0]["restarts"] if outcomes else 0
-    caption = f"Spread of the recovered entries over {restarts:,} restarts, at density d"
-    table = Table("figure1", caption, ["method", "ave(σ)", "max(σ)"], rows)
+    found = {(outcome["method"], outcome["density"]): outcome.result for outcome in outcomes}
+    rows: list[Row] = []
+    for method in SHOWN:
+        row: list[str | Figure] = [method]
+        for place, key in enumerate(("average", "largest")):
+            for density in DENSITIES:
+                paper = published.FIGURE1[density][place] if method == "NMF" else None
+                row.append(Figure((found.get((method, density)) or {}).get(key), paper, absent="not run"))
+        rows.append(row)
+    caption = f"Spread of the recovered entries over {outcomes[0]['restarts']:,} restarts, at density d"
+    columns = ["method", *[f"d = {density:g}" for _ in range(2) for density in DENSITIES]]
+    groups = [("", 1), ("ave(σ)", len(DENSITIES)), ("max(σ)", len(DENSITIES))]
+    table = Table("figure1", caption, columns, rows, groups)
     section = Section("Figure 1: how far restarts disagree", list(TEXT), [table])
     if any(outcome.result for outcome in outcomes):
         from boundrec.paper.plots import draw_figure1
@@ -85,5 +88,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
 TEXT = (
     "A 10 × 10 matrix of rank 3 with values from 0 to 10, of which a share d is kept; three factors. The paper's own "
     "matrix is not given, so only the spread can be compared, and only in kind: it depends on the matrix. NMF has no "
-    "bound and its missing entries scatter the more the fewer are kept; MBMF's cannot leave their range.",
+    "upper bound. MBMF-n keeps every entry between −10 and 10, so that no σ can be above 10; MBMF-c between 0 and 10, "
+    "so that none can be above 5. With a fifth of the entries kept, most rows have fewer of them than factors: nothing "
+    "determines the rest, and MBMF's restarts then fill their range.",
 )

@@ -58,6 +58,7 @@ def _ink(value: float) -> str:
 def draw_figure2(outcomes: Sequence[Outcome], kind: str) -> Picture:
     """ave(σ) and max(σ) by K, one line for each method."""
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     canvas = Canvas(figsize=(10, 4.4), layout="constrained")
     panels = canvas.subplots(1, 2)
@@ -70,11 +71,14 @@ def draw_figure2(outcomes: Sequence[Outcome], kind: str) -> Picture:
         panel.set_xlabel("K")
         panel.set_ylabel(symbol)
         panel.set_yscale("log")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_minor_formatter(NullFormatter())
         panel.grid(alpha=0.25)
     handles, labels = panels[0].get_legend_handles_labels()
     canvas.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     name = "figure2_" + ("independent" if "independent" in kind else "rank20")
-    return Picture(name, f"Prediction variation on matrices {kind}; both axes of σ are logarithmic.", _svg(canvas))
+    return Picture(name, f"Prediction variation on matrices {kind}; the scales of σ are logarithmic.", _svg(canvas))
 
 
 def _points(outcomes: Sequence[Outcome], method: str, key: str) -> list[tuple[float, float]]:

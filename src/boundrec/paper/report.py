@@ -106,7 +106,9 @@ def _section(anchor: str, section: Section) -> str:
     text = "".join(f"<p>{paragraph}</p>" for paragraph in section.text)
     pictures = "".join(map(_picture, section.pictures))
     tables = "".join(map(_table, section.tables))
-    return f'<section id="{anchor}"><h2>{escape(section.heading)}</h2>{text}{pictures}{tables}</section>'
+    findings = "".join(f"<li>{finding}</li>" for finding in section.findings)
+    findings = f'<ul class="findings">{findings}</ul>' if findings else ""
+    return f'<section id="{anchor}"><h2>{escape(section.heading)}</h2>{text}{findings}{pictures}{tables}</section>'
 
 
 def _picture(picture: Picture) -> str:
@@ -117,9 +119,7 @@ def _picture(picture: Picture) -> str:
 def _table(table: Table) -> str:
     groups = "".join(f'<th colspan="{span}">{escape(heading)}</th>' for heading, span in table.groups)
     heads = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    rows = "".join(
-        f"<tr>{''.join(_entry(v, i == 0, table.ratios) for i, v in enumerate(row))}</tr>" for row in table.rows
-    )
+    rows = "".join(_row(row, row[0] in table.breaks, table.ratios) for row in table.rows)
     caption = escape(table.caption)
     inner = (
         f"<div class='scroll'><table><thead>{f'<tr>{groups}</tr>' if groups else ''}<tr>{heads}</tr></thead>"
@@ -130,13 +130,19 @@ def _table(table: Table) -> str:
     return f"<h3>{caption}</h3>{inner}"
 
 
+def _row(row: Sequence[str | Figure], breaks: bool, ratios: bool) -> str:
+    entries = "".join(_entry(value, index == 0, ratios) for index, value in enumerate(row))
+    return f"<tr{' class=break' if breaks else ''}>{entries}</tr>"
+
+
 def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
     if isinstance(value, str):
         return f"<th>{escape(value)}</th>" if first else f"<td>{escape(value)}</td>"
     if value.value is None:
         shown = f"<span class='absent'>{escape(value.absent)}</span>"
     else:
-        shown = f"<b>{number(value.value)}</b> <small>{escape(value.remark)}</small>"
+        remark = f" <small>{escape(value.remark)}</small>" if value.remark else ""
+        shown = (f"<b>{number(value.value)}</b>" if value.best else number(value.value)) + remark
     if value.published is not None:
         ratio = f" · ×{value.ratio:.3g}" if ratios and value.ratio is not None else ""
         shown += f"<br><small>paper {number(value.published)}{ratio}</small>"
@@ -145,11 +151,13 @@ def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
 
 def number(value: float) -> str:
     """A figure for readers: whole numbers whole, others with four significant digits."""
-    if value == int(value) and abs(value) < 1e15:
+    if value == int(value) and abs(value) < 1e6:
         return f"{int(value):,}"
-    if abs(value) >= 1e6 or abs(value) < 1e-4:
-        return f"{value:.2e}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    if abs(value) >= 1e6:
+        return f"{value:.3g}"
+    if abs(value) >= 1e3:
+        return f"{value:,.0f}"
+    return f"{value:#.4g}" if abs(value) >= 1e-3 else f"{value:.2g}"
 
 
 PAGE = """<!doctype html>
@@ -173,13 +181,16 @@ small {{ color: var(--soft); font-size: .8em; font-weight: 400; }}
 figure {{ margin: 1rem 0; }} figure svg {{ max-width: 100%; height: auto; }} figcaption {{ color: var(--soft); }}
 .scroll {{ overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }}
 table {{ border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }}
-th, td {{ padding: .35rem .6rem; text-align: right; white-space: nowrap; vertical-align: top;
+th, td {{ padding: .35rem .5rem; text-align: right; white-space: nowrap; vertical-align: top;
  border-bottom: 1px solid var(--line); line-height: 1.3; }}
 thead th {{ background: var(--tint); font-weight: 600; }}
 thead tr:first-child:not(:last-child) th {{ text-align: center; }}
 th:first-child {{ text-align: left; position: sticky; left: 0; background: var(--tint); font-weight: 600; }}
 tbody tr:last-child > * {{ border-bottom: 0; }}
-td b {{ font-weight: 600; }}
+td b {{ font-weight: 700; color: var(--accent); }}
+tr.break > * {{ border-top: 2px solid var(--line); }}
+.findings {{ background: var(--tint); border-left: 4px solid var(--accent); border-radius: 4px; max-width: 80ch;
+ margin: .8rem 0; padding: .6rem 1rem .6rem 2rem; }}
 .absent {{ color: var(--soft); font-style: italic; }}
 details {{ margin: 1rem 0; }} summary {{ cursor: pointer; color: var(--accent); margin-bottom: .4rem; }}
 .machine {{ background: var(--tint); border-radius: 6px; padding: .1rem .9rem; font-size: .88rem; }}

@@ -12,9 +12,10 @@ from tempfile import TemporaryFile
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from boundrec.paper import claims, figure1, figure2, table1, table2, table3
+from boundrec.paper import claims, figure1, figure2, settings, table1, table2, table3
 from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.progress import Progress, describe_left_out
+from boundrec.paper.protocol import SOURCES, missing
 from boundrec.paper.report import write_report
 from boundrec.paper.sections import Options, Outcome
 
@@ -71,9 +72,10 @@ def reproduce(
     check_writable(output)
     say = partial(messages.print, soft_wrap=True)
     store = CellStore(output / "cells", say)
-    cells = {name: EXPERIMENTS[name].cells(options) for name in _wanted(target)}
+    wanted = _wanted(target)
+    cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
     plan = make_plan(_once(cells), store, force)
-    for line in [*_beginning(plan), *describe_left_out(plan.too_long)]:
+    for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
         say(line)
     try:
         with Progress(plan.todo, budget, messages) as progress:
@@ -99,8 +101,14 @@ def _once(cells: Mapping[str, Sequence[Cell]]) -> list[Cell]:
     return list({cell.name: cell for some in cells.values() for cell in some}.values())
 
 
-def _beginning(plan: Plan) -> list[str]:
-    return [f"{len(plan.done)} cells are finished already."] if plan.done else []
+def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]:
+    """What is finished already, and what cannot be done because its data are not there."""
+    lines = [f"{len(plan.done)} cells are finished already."] if plan.done else []
+    for name in table3.names(options) if "table3" in wanted else ():
+        reason = missing(name, options.folder)
+        if reason:
+            lines.append(f"Not present: {SOURCES[name].title}. {reason}")
+    return lines
 
 
 def _ending(plan: Plan) -> list[str]:
@@ -121,6 +129,7 @@ def _report(cells: Mapping[str, Sequence[Cell]], plan: Plan, output: Path, optio
     for name, some in cells.items():
         outcomes = [Outcome(cell, plan.done.get(cell.name, {}).get("result")) for cell in some]
         sections.append(EXPERIMENTS[name].summarise(outcomes, options))
+    sections.append(settings.summarise())
     makers = [record["made"] for record in plan.done.values()]
     return write_report(sections, makers or [machine()], output, options.quick)
 

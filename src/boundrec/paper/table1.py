@@ -11,7 +11,7 @@ from boundrec import datasets
 from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, Setting
-from boundrec.paper.sections import Figure, Options, Outcome, Section, Table, why_absent
+from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table, why_absent
 
 NAME = "table1"
 SHOWN = ("BMF", "BMC-ADMM", "Bounded-SVD", "MBMF-n", "MBMF-n exact", "MF", "NMF", "CCD++")
@@ -72,16 +72,42 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     text = list(TEXT)
     if left_out:
         text.append(f"Left to the full run: {', '.join(left_out)}.")
-    return Section("Table 1: running time", text, tables)
+    return Section("Table 1: running time", text, tables, findings=_findings(sizes, outcomes))
 
 
 TEXT = (
     "Matrices of rank 10 with values from 0 to 10, K = 10, the same stopping rule for all. Times are processor "
     "seconds summed over cores, so that they do not depend on what else the machine was doing; elapsed seconds follow "
     f"on demand. The paper's are from another machine ({published.MACHINE}) and another language: the ratio "
-    "says how the two compare, not which algorithm is better; that is read along a row. MBMF-n exact stops after 20 "
-    "sweeps.",
+    "says how the two compare, not which algorithm is better; that is read along a row. In brackets: how many runs are "
+    "averaged. MBMF-n exact stops after 20 sweeps.",
 )
+
+
+def _findings(sizes: Sequence[tuple[int, int, float]], outcomes: Sequence[Outcome]) -> list[str]:
+    """Which of the paper's bounded methods is fastest where, and how MBMF-n compares with MF and NMF."""
+    lines = []
+    for size in sizes:
+        means = {method: _mean(_of(outcomes, size, method), "cpu_seconds", None).value for method in SHOWN}
+        seconds = {method: value for method, value in means.items() if value is not None}
+        printed = published.TABLE1[size]
+        words = []
+        if len(seconds.keys() & printed.keys()) > 1:
+            fastest = min(seconds.keys() & printed.keys(), key=seconds.__getitem__)
+            words.append(
+                f"the fastest of its bounded methods is {fastest} (the paper: {min(printed, key=printed.__getitem__)})"
+            )
+        if "MBMF-n" in seconds:
+            rest = [name for name in ("MF", "NMF", "MBMF-n exact") if name in seconds]
+            ratios = [f"{seconds['MBMF-n'] / seconds[name]:.1f} × {name}" for name in rest]
+            words.append(f"MBMF-n takes {', '.join(ratios)}" if ratios else "")
+        if any(words):
+            lines.append(f"{size[0]:,} × {size[1]:,}: {'; '.join(filter(None, words))}.")
+    return lines
+
+
+def _of(outcomes: Sequence[Outcome], size: tuple[int, int, float], method: str) -> list[Outcome]:
+    return [outcome for outcome in outcomes if _size(outcome) == size and outcome["method"] == method]
 
 
 def _size(outcome: Outcome) -> tuple[int, int, float]:
@@ -96,13 +122,12 @@ def _table(
     outcomes: Sequence[Outcome],
     compared: bool,
 ) -> Table:
-    rows: list[Sequence[str | Figure]] = []
+    rows: list[Row] = []
     for size in sizes:
         row: list[str | Figure] = [f"{size[0]:,} × {size[1]:,}, d = {size[2]:g}"]
         for method in SHOWN:
-            own = [o for o in outcomes if _size(o) == size and o["method"] == method]
             paper = published.TABLE1[size].get(method) if compared else None
-            row.append(_mean(own, key, paper))
+            row.append(_mean(_of(outcomes, size, method), key, paper))
         rows.append(row)
     return Table(name, caption, ["users × items, density", *SHOWN], rows, folded=not compared)
 

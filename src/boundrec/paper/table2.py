@@ -78,7 +78,7 @@ def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
 def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     """The data sets side by side; those that are not here say so."""
     done = {outcome["data"]: outcome.result for outcome in outcomes if outcome.result is not None}
-    rows = [_row(name, done.get(name)) for name in SHOWN]
+    rows = [_row(name, done.get(name), options.quick) for name in SHOWN]
     columns = ["data set", "users", "items", "ratings", "density", "lowest", "highest", "whole numbers"]
     table = Table("table2", "Statistics of the data sets, with the paper's below ours", columns, rows, ratios=False)
     return Section("Table 2: the data", list(TEXT), [table])
@@ -90,10 +90,11 @@ TEXT = (
 )
 
 
-def _row(name: str, result: Mapping[str, Any] | None) -> list[str | Figure]:
+def _row(name: str, result: Mapping[str, Any] | None, quick: bool) -> list[str | Figure]:
     printed = published.TABLE2.get(SHOWN[name] or "")
     if result is None:
-        return [TITLES[name], *[Figure(None, absent="not present")] * 7]
+        absent = "full run only" if quick and name not in QUICK else "not present"
+        return [TITLES[name], *[Figure(None, absent=absent)] * 7]
     users, items, density, span, _ = printed or (None, None, None, (None, None), None)
     return [
         TITLES[name],
