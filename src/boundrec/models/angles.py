@@ -21,6 +21,12 @@ def cartesian_to_spherical(rows: NDArray[np.floating]) -> Floats:
     return phi
 
 
+def widened(rows: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Rows with zeros up to a multiple of four: K = 10 takes a fifth longer than K = 12, which fills the registers."""
+    extra = -rows.shape[1] % 4
+    return np.hstack([rows, np.zeros((len(rows), extra), rows.dtype)]) if extra else rows
+
+
 class AngleSide(MovingSide):
     """One side with its angles and its own step: the paper's Φ and λ^Φ, or Θ and λ^Θ."""
 
@@ -42,7 +48,10 @@ class AngleDescent(Descent[AngleSide]):
         """F at (rows, fixed), and half of ∂F/∂rows into ``gradient``."""
         from boundrec.kernels import row_gradients
 
-        self._pool.run(row_gradients, side.csr.indptr, side.csr, rows, fixed, gradient, side.errors)
+        wide = widened(rows)
+        found = gradient if wide is rows else np.empty(wide.shape)
+        self._pool.run(row_gradients, side.csr.indptr, side.csr, wide, widened(fixed), found, side.errors)
+        gradient[:] = found[:, : gradient.shape[1]]
         return float(side.errors.sum())
 
     def _set_slope(self, side: AngleSide) -> None:
