@@ -116,7 +116,8 @@ def part() -> Part:
         "ratings",
         "paper, s",
         "500 angle iterations, s",
-        "exact, s (sweeps)",
+        "exact, s",
+        "its sweeps",
         "reading, s",
         "peak, GB",
     ]

@@ -117,37 +117,42 @@ def row_gradients(csr, rows, fixed, gradient, out, start, stop):
 
 
 @_compiled
-def spherical_to_cartesian(phi, radius, out, start, stop):
-    """w_k = r · sin φ_1 ⋯ sin φ_{k−1} · cos φ_k, without the last cosine for k = K."""
+def spherical_to_cartesian(phi, radius, turns, out, start, stop):
+    """w_k = r · sin φ_1 ⋯ sin φ_{k−1} · cos φ_k, without the last cosine for k = K.
+
+    ``turns`` keeps every cos φ and sin φ for the gradient at the same angles, which would cost as much again.
+    """
     n_angles = phi.shape[1]
     for i in range(start, stop):
         prefix = radius[i]
         for k in range(n_angles):
-            out[i, k] = prefix * np.cos(phi[i, k])
-            prefix *= np.sin(phi[i, k])
+            cos, sin = np.cos(phi[i, k]), np.sin(phi[i, k])
+            turns[i, k, 0], turns[i, k, 1] = cos, sin
+            out[i, k] = prefix * cos
+            prefix *= sin
         out[i, n_angles] = prefix
 
 
 @_compiled
-def angle_gradient(phi, radius, gradient, out, start, stop):
+def angle_gradient(turns, radius, gradient, out, start, stop):
     """∂F/∂φ from ∂F/∂w by one backward scan: O(K) a row where the paper's tensor takes O(K²).
 
     With P_b = sin φ_1 ⋯ sin φ_{b−1} and q = g_K, for b = K−1, …, 1:
     ∂F/∂φ_b = r P_b (q cos φ_b − g_b sin φ_b), then q ← g_b cos φ_b + q sin φ_b. Nothing is divided, so rows
-    with sin φ = 0 need no care.
+    with sin φ = 0 need no care. ``turns`` holds every cos φ and sin φ.
     """
-    n_angles = phi.shape[1]
-    cos, sin, prefix = np.empty(n_angles), np.empty(n_angles), np.empty(n_angles)
+    n_angles = turns.shape[1]
+    prefix = np.empty(n_angles)
     for i in range(start, stop):
         product = radius[i]
         for b in range(n_angles):
-            cos[b], sin[b], prefix[b] = np.cos(phi[i, b]), np.sin(phi[i, b]), product
-            product *= sin[b]
+            prefix[b] = product
+            product *= turns[i, b, 1]
         q = gradient[i, n_angles]
         for b in range(n_angles - 1, -1, -1):
-            g = gradient[i, b]
-            out[i, b] = prefix[b] * (cos[b] * q - sin[b] * g)
-            q = cos[b] * g + sin[b] * q
+            g, cos, sin = gradient[i, b], turns[i, b, 0], turns[i, b, 1]
+            out[i, b] = prefix[b] * (cos * q - sin * g)
+            q = cos * g + sin * q
 
 
 # --- one row's quadratic: q(w) = wᵀAw − 2bᵀw ------------------------------------------------------------------

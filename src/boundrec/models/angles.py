@@ -35,6 +35,9 @@ class AngleSide(MovingSide):
         self.radius = side.radius
         self.phi = cartesian_to_spherical(self.factors)
         self.trial_phi, self.slope = np.empty_like(self.phi), np.empty_like(self.phi)
+        #: cos φ and sin φ of the angles, and of the trial's.
+        self.turns = np.stack([np.cos(self.phi), np.sin(self.phi)], axis=2)
+        self.trial_turns = np.empty_like(self.turns)
 
 
 class AngleDescent(Descent[AngleSide]):
@@ -58,7 +61,7 @@ class AngleDescent(Descent[AngleSide]):
         """Half of ∂F/∂φ from half of ∂F/∂w."""
         from boundrec.kernels import angle_gradient
 
-        self._pool.run(angle_gradient, side.csr.indptr, side.phi, side.radius, side.gradient, side.slope)
+        self._pool.run(angle_gradient, side.csr.indptr, side.turns, side.radius, side.gradient, side.slope)
         side.slope_is_old = False
 
     def _propose(self, side: AngleSide, step: float) -> None:
@@ -67,8 +70,10 @@ class AngleDescent(Descent[AngleSide]):
 
         np.multiply(side.slope, -step, out=side.trial_phi)
         side.trial_phi += side.phi
-        self._pool.run(spherical_to_cartesian, side.csr.indptr, side.trial_phi, side.radius, side.trial)
+        arguments = side.trial_phi, side.radius, side.trial_turns, side.trial
+        self._pool.run(spherical_to_cartesian, side.csr.indptr, *arguments)
 
     def _accept(self, side: AngleSide) -> None:
         side.phi, side.trial_phi = side.trial_phi, side.phi
+        side.turns, side.trial_turns = side.trial_turns, side.turns
         side.factors[:] = side.trial

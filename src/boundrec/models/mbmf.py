@@ -274,7 +274,7 @@ def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generat
         phi = rng.uniform(0.0, np.pi, (len(radius), n_factors - 1))
         phi[:, -1] *= 2
         rows = np.empty((len(radius), n_factors))
-        spherical_to_cartesian(phi, radius, rows, 0, len(radius))
+        spherical_to_cartesian(phi, radius, np.empty((*phi.shape, 2)), rows, 0, len(radius))
         return rows
     rows = rng.standard_normal((len(radius), n_factors))
     if init == "orthant":
