@@ -66,6 +66,9 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         if reason:
             section.text.append(f"<b>{title}: not present.</b>")
             continue
+        if not any(outcome.result for outcome in own):
+            section.text.append(f"<b>{title}: not run yet.</b>")
+            continue
         section.findings += _findings(title, own)
         section.tables += [_accuracy(name, own, options), *_cold(name, own), _behaviour(name, own)]
     return section
