@@ -80,7 +80,7 @@ def _introduction(quick: bool) -> str:
     text = (
         "Every table and figure of the paper <i>Magnitude Bounded Matrix Factorisation for Recommender Systems</i>, "
         "computed anew with boundrec. Where the paper prints a figure, it stands below ours, with × ours divided by it. "
-        "A dash is a result that has not been computed; what may take more than half an hour is left out unless forced."
+        "A dash is a result that has not been computed; what may take over half an hour is left out unless forced."
     )
     if quick:
         text += (
@@ -138,7 +138,8 @@ def _row(row: Sequence[str | Figure], breaks: bool, ratios: bool) -> str:
 
 def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
     if isinstance(value, str):
-        return f"<th>{escape(value)}</th>" if first else f"<td class=words>{escape(value)}</td>"
+        words = " class=words" if " " in value else ""
+        return f"<th>{escape(value)}</th>" if first else f"<td{words}>{escape(value)}</td>"
     if value.value is None:
         shown = f"<span class='absent'>{escape(value.absent)}</span>"
     else:
@@ -146,7 +147,7 @@ def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
         shown = (f"<b>{number(value.value)}</b>" if value.best else number(value.value)) + remark
     if value.published is not None:
         ratio = f"<br>×&#8202;{value.ratio:.3g}" if ratios and value.ratio is not None else ""
-        shown += f"<br><small>paper {number(value.published)}{ratio}</small>"
+        shown += f"<br><small>paper {value.published:,.7g}{ratio}</small>"
     return f"<td>{shown}</td>"
 
 

@@ -95,7 +95,7 @@ def _findings(sizes: Sequence[tuple[int, int, float]], outcomes: Sequence[Outcom
         if len(seconds.keys() & printed.keys()) > 1:
             fastest = min(seconds.keys() & printed.keys(), key=seconds.__getitem__)
             words.append(
-                f"the fastest of its bounded methods is {fastest} (the paper: {min(printed, key=printed.__getitem__)})"
+                f"the fastest of the paper's bounded methods is {fastest} (the paper: {min(printed, key=printed.__getitem__)})"
             )
         if "MBMF-n" in seconds:
             rest = [name for name in ("MF", "NMF", "MBMF-n exact") if name in seconds]
