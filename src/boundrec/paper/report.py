@@ -79,7 +79,7 @@ def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], quick
 def _introduction(quick: bool) -> str:
     text = (
         "Every table and figure of the paper <i>Magnitude Bounded Matrix Factorisation for Recommender Systems</i>, "
-        "computed anew with boundrec. Where the paper prints a figure, it stands below ours, with × ours divided by it. "
+        "computed anew with boundrec. Where the paper prints a figure, it stands below ours; × is ours divided by it. "
         "A dash is a result that has not been computed; what may take over half an hour is left out unless forced."
     )
     if quick:
