@@ -442,6 +442,24 @@ def test_the_best_of_those_compared_is_marked():
     assert [[entry.best for entry in row[1:]] for row in marked] == [[False, False], [True, True], [False, False]]
 
 
+def test_table_3_says_who_is_best_who_is_steadiest_and_when_means_are_better():
+    values = dict.fromkeys(table3.PAPER, (4.0, 5.0)) | {
+        "MF": (2.0, 6.0),
+        "MBMF-c": (3.0, 3.3),
+        "Means": (1.0, 9.0),
+    }
+    made = [
+        Outcome(Cell("table3", {"data": "jester1", "method": m, "factors": k, "fold": 0}, 1.0), {"rmse": rmse})
+        for m, pair in values.items()
+        for k, rmse in zip((10, 20), pair, strict=True)
+    ]
+    (finding,) = table3._findings("Jester", made)
+    assert "of the 8 of the paper's methods that were run: MF at K = 10, MBMF-c at K = 20" in finding
+    assert "MBMF-n changes by 25.0 %" in finding
+    assert "steadiest is MBMF-c (10.0 %)" in finding
+    assert finding.endswith("better than all of them at K = 10.")
+
+
 def test_figure_2_says_how_often_the_papers_claim_holds():
     made = []
     for k, winner in ((5, "MBMF-n"), (10, "CCD++")):

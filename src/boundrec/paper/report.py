@@ -114,7 +114,8 @@ def _section(anchor: str, section: Section) -> str:
 
 def _picture(picture: Picture) -> str:
     caption = escape(picture.caption)
-    return f'<figure role="img" aria-label="{caption}">{picture.svg}<figcaption>{caption}</figcaption></figure>'
+    drawing = f'<div class="pan" role="img" aria-label="{caption}">{picture.svg}</div>'
+    return f"<figure>{drawing}<figcaption>{caption}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -180,7 +181,10 @@ p {{ max-width: 72ch; margin: .5rem 0; }}
 nav {{ display: flex; flex-wrap: wrap; gap: .3rem 1rem; margin: 1rem 0; }}
 a {{ color: var(--accent); }}
 small {{ color: var(--soft); font-size: .8em; font-weight: 400; }}
-figure {{ margin: 1rem 0; }} figure svg {{ max-width: 100%; height: auto; }} figcaption {{ color: var(--soft); }}
+figure {{ margin: 1rem 0; }}
+figure svg {{ width: 100%; max-width: 900px; min-width: 620px; height: auto; }}
+figcaption {{ color: var(--soft); }}
+.pan {{ overflow-x: auto; }}
 .scroll {{ overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }}
 table {{ border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }}
 th, td {{ padding: .35rem .5rem; text-align: right; white-space: nowrap; vertical-align: top;

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-import numpy as np
-
 from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, SOURCES
@@ -137,17 +135,22 @@ def _accuracy(name: str, outcomes: Sequence[Outcome], options: Options) -> Table
 def _findings(title: str, outcomes: Sequence[Outcome]) -> list[str]:
     """What the numbers say about two claims of the paper: MBMF is the best, and the least sensitive to K."""
     factors = _factors(outcomes)
-    rmse = {method: [mean_of(_of(outcomes, method, k), "rmse").value or np.inf for k in factors] for method in PAPER}
-    if any(outcome.result is None and outcome["fold"] == 0 for outcome in outcomes if outcome["method"] in PAPER):
+    errors = {m: [mean_of(_of(outcomes, m, k), "rmse").value for k in factors] for m in (protocol.MEANS, *PAPER)}
+    known = {method: [v for v in values if v is not None] for method, values in errors.items() if None not in values}
+    means = known.pop(protocol.MEANS, None)
+    if means is None or not set(protocol.OURS) <= set(known):
         return []
-    best = [min((rmse[method][i], method) for method in PAPER)[1] for i in range(len(factors))]
-    change = {method: 100 * (max(values) / min(values) - 1) for method, values in rmse.items()}
+    lowest = [min((values[i], method) for method, values in known.items()) for i in range(len(factors))]
+    change = {method: 100 * (max(values) / min(values) - 1) for method, values in known.items()}
     steadiest = min(change, key=change.__getitem__)
-    where = ", ".join(f"{method} at K = {k}" for method, k in zip(best, factors, strict=True))
-    return [
-        f"{title}: lowest RMSE of the eight: {where}. Over K, the RMSE of MBMF-n changes by {change['MBMF-n']:.1f} %, "
-        f"of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} ({change[steadiest]:.1f} %)."
-    ]
+    where = ", ".join(f"{method} at K = {k}" for (_, method), k in zip(lowest, factors, strict=True))
+    better = [f"K = {k}" for mean, (least, _), k in zip(means, lowest, factors, strict=True) if mean < least]
+    finding = (
+        f"{title}: lowest RMSE of the {len(known)} of the paper's methods that were run: {where}. Over K, the RMSE of "
+        f"MBMF-n changes by {change['MBMF-n']:.1f} %, of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} "
+        f"({change[steadiest]:.1f} %)."
+    )
+    return [f"{finding} The mean predictor is better than all of them at {', '.join(better)}." if better else finding]
 
 
 def _cold(name: str, outcomes: Sequence[Outcome]) -> list[Table]:
