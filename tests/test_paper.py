@@ -694,7 +694,7 @@ def test_claims_share_their_cells_with_table_3():
     assert len(shared) == len(claims.SHOWN) * len(claims.QUICK)
 
 
-def test_the_first_fold_of_every_method_comes_before_the_second_of_any(small, monkeypatch):
+def test_the_first_fold_of_every_method_comes_before_the_second_of_any(monkeypatch):
     monkeypatch.setattr(protocol, "missing", lambda name, folder: None)
     monkeypatch.setattr(protocol, "load", lambda name, folder: SMALL)
     for name in table3.FULL:
