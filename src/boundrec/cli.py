@@ -105,7 +105,12 @@ def run_reproduce(
     messages = Console(stderr=True, highlight=False, markup=False)
     seconds = float("inf") if budget is None else 3600 * budget
     try:
-        report = reproduce(target, output, Options(quick, data), force=force, budget=seconds, messages=messages)
+        report, whole = reproduce(target, output, Options(quick, data), force=force, budget=seconds, messages=messages)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+    except ValueError as error:  # a data file that is not what it should be
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from None
     typer.echo(report)
+    if not whole:
+        raise typer.Exit(1)

@@ -9,7 +9,7 @@ from boundrec.models.bounded_svd import BoundedSVD
 from boundrec.paper import protocol, table3
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import MAX_ITER, RIVALS, SOURCES
-from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table
+from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
 
 NAME = "claims"
 PENALTIES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -46,7 +46,8 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     section = Section("Two claims in the text", list(TEXT))
     for name in names:
         own = [outcome for outcome in outcomes if outcome["data"] == name]
-        section.tables += [_penalties(name, own), _reach(name, own)]
+        if any(outcome.result for outcome in own):
+            section.tables += [_penalties(name, own), _reach(name, own)]
     return section
 
 
@@ -64,7 +65,7 @@ def _figure(outcome: Outcome, *path: str, percent: bool = False) -> Figure:
     for key in path:
         value = None if value is None else value.get(key)
     if value is None:
-        return Figure(None, absent="not run" if outcome.result is None else "not finite")
+        return Figure(None, absent=NOT_RUN if outcome.result is None else "not finite")
     return Figure(100 * value if percent else value)
 
 

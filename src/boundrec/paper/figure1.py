@@ -12,7 +12,7 @@ from boundrec import datasets, metrics, splits
 from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, Setting
-from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table
+from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
 
 NAME = "figure1"
 SIZE, RANK, BOUNDS = 10, 3, (0.0, 10.0)
@@ -71,7 +71,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         for place, key in enumerate(("average", "largest")):
             for density in DENSITIES:
                 paper = published.FIGURE1[density][place] if method == "NMF" else None
-                row.append(Figure((found.get((method, density)) or {}).get(key), paper, absent="not run"))
+                row.append(Figure((found.get((method, density)) or {}).get(key), paper, absent=NOT_RUN))
         rows.append(row)
     caption = f"Spread of the recovered entries over {outcomes[0]['restarts']:,} restarts, at density d"
     columns = ["method", *[f"d = {density:g}" for _ in range(2) for density in DENSITIES]]

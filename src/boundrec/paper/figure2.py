@@ -11,7 +11,7 @@ from boundrec import datasets, metrics
 from boundrec.paper import protocol
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, OURS, RIVALS, Setting
-from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table, counted, mark_best
+from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table, counted, mark_best
 
 NAME = "figure2"
 SHOWN = (*RIVALS, *OURS, "MBMF-n exact", "MBMF-c exact", "MBMF-c ball")
@@ -29,7 +29,7 @@ def cells(options: Options) -> list[Cell]:
             for method in SHOWN:
                 settings = {"method": method, "factors": k, "rank": rank, "size": size, "restarts": restarts}
                 once = protocol.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)
-                made.append(Cell(NAME, settings, restarts * once, 1 if rank else 4))
+                made.append(Cell(NAME, settings, restarts * once, 1 if rank else 6))
     return made
 
 
@@ -88,7 +88,7 @@ def _table(outcomes: Sequence[Outcome], rank: int | None, key: str) -> Table:
     factors = sorted({outcome["factors"] for outcome in outcomes})
     found = {(outcome["method"], outcome["factors"]): outcome.result for outcome in outcomes}
     rows: list[Row] = [
-        [method, *(Figure((found.get((method, k)) or {}).get(key), absent="not run") for k in factors)]
+        [method, *(Figure((found.get((method, k)) or {}).get(key), absent=NOT_RUN) for k in factors)]
         for method in SHOWN
     ]
     symbol = {"average": "ave(σ)", "largest": "max(σ)"}[key]

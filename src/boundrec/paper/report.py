@@ -79,7 +79,8 @@ def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], quick
 def _introduction(quick: bool) -> str:
     text = (
         "Every table and figure of the paper <i>Magnitude Bounded Matrix Factorisation for Recommender Systems</i>, "
-        "computed anew with boundrec. Where the paper prints a figure, it stands below ours with the ratio of the two."
+        "computed anew with boundrec. Where the paper prints a figure, it stands below ours; × is ours divided by it. "
+        "A dash is a result that has not been computed; what may take over half an hour is left out unless forced."
     )
     if quick:
         text += (
@@ -113,7 +114,8 @@ def _section(anchor: str, section: Section) -> str:
 
 def _picture(picture: Picture) -> str:
     caption = escape(picture.caption)
-    return f'<figure role="img" aria-label="{caption}">{picture.svg}<figcaption>{caption}</figcaption></figure>'
+    drawing = f'<div class="pan" role="img" aria-label="{caption}">{picture.svg}</div>'
+    return f"<figure>{drawing}<figcaption>{caption}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
@@ -137,15 +139,16 @@ def _row(row: Sequence[str | Figure], breaks: bool, ratios: bool) -> str:
 
 def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
     if isinstance(value, str):
-        return f"<th>{escape(value)}</th>" if first else f"<td>{escape(value)}</td>"
+        words = " class=words" if " " in value else ""
+        return f"<th>{escape(value)}</th>" if first else f"<td{words}>{escape(value)}</td>"
     if value.value is None:
         shown = f"<span class='absent'>{escape(value.absent)}</span>"
     else:
         remark = f" <small>{escape(value.remark)}</small>" if value.remark else ""
         shown = (f"<b>{number(value.value)}</b>" if value.best else number(value.value)) + remark
     if value.published is not None:
-        ratio = f" · ×{value.ratio:.3g}" if ratios and value.ratio is not None else ""
-        shown += f"<br><small>paper {number(value.published)}{ratio}</small>"
+        ratio = f"<br>×&#8202;{value.ratio:.3g}" if ratios and value.ratio is not None else ""
+        shown += f"<br><small>paper {value.published:,.7g}{ratio}</small>"
     return f"<td>{shown}</td>"
 
 
@@ -178,7 +181,10 @@ p {{ max-width: 72ch; margin: .5rem 0; }}
 nav {{ display: flex; flex-wrap: wrap; gap: .3rem 1rem; margin: 1rem 0; }}
 a {{ color: var(--accent); }}
 small {{ color: var(--soft); font-size: .8em; font-weight: 400; }}
-figure {{ margin: 1rem 0; }} figure svg {{ max-width: 100%; height: auto; }} figcaption {{ color: var(--soft); }}
+figure {{ margin: 1rem 0; }}
+figure svg {{ width: 100%; max-width: 900px; min-width: 620px; height: auto; }}
+figcaption {{ color: var(--soft); }}
+.pan {{ overflow-x: auto; }}
 .scroll {{ overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }}
 table {{ border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }}
 th, td {{ padding: .35rem .5rem; text-align: right; white-space: nowrap; vertical-align: top;
@@ -191,6 +197,7 @@ td b {{ font-weight: 700; color: var(--accent); }}
 tr.break > * {{ border-top: 2px solid var(--line); }}
 .findings {{ background: var(--tint); border-left: 4px solid var(--accent); border-radius: 4px; max-width: 80ch;
  margin: .8rem 0; padding: .6rem 1rem .6rem 2rem; }}
+td.words {{ white-space: normal; text-align: left; min-width: 9rem; }}
 .absent {{ color: var(--soft); font-style: italic; }}
 details {{ margin: 1rem 0; }} summary {{ cursor: pointer; color: var(--accent); margin-bottom: .4rem; }}
 .machine {{ background: var(--tint); border-radius: 6px; padding: .1rem .9rem; font-size: .88rem; }}

@@ -46,7 +46,7 @@ def reproduce(
     force: bool = False,
     budget: float = float("inf"),
     messages: Console,
-) -> Path:
+) -> tuple[Path, bool]:
     """Do what is left of an experiment, or of all, and write the report of everything that is finished.
 
     Parameters
@@ -66,8 +66,8 @@ def reproduce(
 
     Returns
     -------
-    Path
-        The report.
+    Path, bool
+        The report, and whether every cell that was begun could be done.
     """
     check_writable(output)
     say = partial(messages.print, soft_wrap=True)
@@ -87,7 +87,7 @@ def reproduce(
         report = _report(cells, plan, output, options)
     for line in _ending(plan):
         say(line)
-    return report
+    return report, not plan.failed
 
 
 def _wanted(target: str) -> list[str]:

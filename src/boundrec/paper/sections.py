@@ -30,10 +30,14 @@ class Outcome:
         return self.cell.settings[key]
 
 
+#: Stands for a result that is not there yet.
+NOT_RUN = "–"
+
+
 def why_absent(outcomes: Sequence[Outcome]) -> str:
     """What to say in the place of results that are not there."""
     longest = max((outcome.cell.seconds for outcome in outcomes), default=0.0)
-    return f"left out: about {longest / 3600:.1f} h" if longest > LONG else "not run"
+    return f"left out: {longest / 3600:.1f} h" if longest > LONG else NOT_RUN
 
 
 class Figure(NamedTuple):

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
 
-import numpy as np
-
 from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
 from boundrec.paper.protocol import METHODS, SOURCES
@@ -18,9 +16,9 @@ FULL = ("jester1", "movielens_100k", "movielens_1m", "bookcrossing_explicit", "a
 QUICK = ("movielens_sample", "synthetic")
 N_FOLDS = 5
 METRICS = ("rmse", "mae", "f1")
-#: Where a data set comes in the order of work.
-FIRST = {"movielens_100k": 0, "jester1": 0, "lastfm_hetrec": 3, "bookcrossing_explicit": 3, "ali_mob": 3}
-LATER = 5
+#: The order of work: the tiers of a data set's first fold and of its second, and how far apart the others are.
+ORDER = {"movielens_100k": (0, 3, 0), "jester1": (0, 5, 2), "movielens_1m": (4, 8, 3)}
+OTHERS = (3, 8, 3)
 #: The eight methods of the paper, and the rows of the table that begin a new group.
 PAPER = (*protocol.RIVALS, *protocol.OURS)
 BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MBMF-n, own history", "MF + history")
@@ -45,7 +43,8 @@ def cell(name: str, n_factors: int, fold: int, method: str, options: Options) ->
     data = protocol.load(name, options.folder)
     n_ratings = round(data.rating.size * (0.95 if method.endswith("+ history") else 0.45))
     seconds = protocol.estimated_seconds(METHODS[method], n_factors, (data.n_users, data.n_items), n_ratings)
-    tier = FIRST.get(name, LATER) + (4 + 2 * fold if fold else 0) + (2 if method in protocol.FAIR else 0)
+    first, second, step = ORDER.get(name, OTHERS)
+    tier = (second + (fold - 1) * step if fold else first) + (2 if method in protocol.FAIR else 0)
     return Cell(NAME, settings, seconds + data.rating.size * 1e-6, tier)
 
 
@@ -65,6 +64,9 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         title = SOURCES[name].title
         if reason:
             section.text.append(f"<b>{title}: not present.</b>")
+            continue
+        if not any(outcome.result for outcome in own):
+            section.text.append(f"<b>{title}: not run yet.</b>")
             continue
         section.findings += _findings(title, own)
         section.tables += [_accuracy(name, own, options), *_cold(name, own), _behaviour(name, own)]
@@ -134,17 +136,22 @@ def _accuracy(name: str, outcomes: Sequence[Outcome], options: Options) -> Table
 def _findings(title: str, outcomes: Sequence[Outcome]) -> list[str]:
     """What the numbers say about two claims of the paper: MBMF is the best, and the least sensitive to K."""
     factors = _factors(outcomes)
-    rmse = {method: [mean_of(_of(outcomes, method, k), "rmse").value or np.inf for k in factors] for method in PAPER}
-    if any(outcome.result is None and outcome["fold"] == 0 for outcome in outcomes if outcome["method"] in PAPER):
+    errors = {m: [mean_of(_of(outcomes, m, k), "rmse").value for k in factors] for m in (protocol.MEANS, *PAPER)}
+    known = {method: [v for v in values if v is not None] for method, values in errors.items() if None not in values}
+    means = known.pop(protocol.MEANS, None)
+    if means is None or not set(protocol.OURS) <= set(known):
         return []
-    best = [min((rmse[method][i], method) for method in PAPER)[1] for i in range(len(factors))]
-    change = {method: 100 * (max(values) / min(values) - 1) for method, values in rmse.items()}
+    lowest = [min((values[i], method) for method, values in known.items()) for i in range(len(factors))]
+    change = {method: 100 * (max(values) / min(values) - 1) for method, values in known.items()}
     steadiest = min(change, key=change.__getitem__)
-    where = ", ".join(f"{method} at K = {k}" for method, k in zip(best, factors, strict=True))
-    return [
-        f"{title}: lowest RMSE of the eight: {where}. Over K, the RMSE of MBMF-n changes by {change['MBMF-n']:.1f} %, "
-        f"of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} ({change[steadiest]:.1f} %)."
-    ]
+    where = ", ".join(f"{method} at K = {k}" for (_, method), k in zip(lowest, factors, strict=True))
+    better = [f"K = {k}" for mean, (least, _), k in zip(means, lowest, factors, strict=True) if mean < least]
+    finding = (
+        f"{title}: lowest RMSE of the {len(known)} of the paper's methods that were run: {where}. Over K, the RMSE of "
+        f"MBMF-n changes by {change['MBMF-n']:.1f} %, of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} "
+        f"({change[steadiest]:.1f} %)."
+    )
+    return [f"{finding} The mean predictor is better than all of them at {', '.join(better)}." if better else finding]
 
 
 def _cold(name: str, outcomes: Sequence[Outcome]) -> list[Table]:
