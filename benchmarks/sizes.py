@@ -144,7 +144,8 @@ def part() -> Part:
         "values). K = 10, form n, sphere, magnitudes from the range. Times are wall times of `fit` on a `Ratings`, in "
         "brackets the processor time of all its threads; reading the integer pairs has a column of its own, and "
         "compiling is left out. Peak memory is that of the exact solver's process, the pairs it was given included. "
-        "The paper ran on an i7-6900K (8 cores).",
+        "The paper ran on an i7-6900K (8 cores). Angle iterations of the larger sizes were run beside other work, so "
+        "their wall times are too long; exact on the largest size had both cores to itself.",
     ]
     return Part("(d) The paper's seven sizes", columns, rows, checks, notes)
 
