@@ -120,8 +120,8 @@ def main(arguments: list[str]) -> None:
     for n_factors in [int(argument) for argument in arguments] or [10, 20, 50]:
         result = part(data, n_factors, split)
         result.notes = [
-            "One fold, magnitudes from history as published (some pass the scale). Shares are of all users × jokes, "
-            "seconds are those of `fit` on `Ratings`, all cores."
+            "One fold, magnitudes from history as published (they may pass the scale). Shares are of all users × "
+            "jokes, seconds are those of `fit` on `Ratings`, all cores."
         ]
         print(f"\n{result.markdown()}", flush=True)
         save_parts({f"K = {n_factors}": result}, "jester")
