@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 Pairs = NDArray[np.int32]
 
 MAX_ITER = 500
+EXACT_SWEEPS = 20
 #: Up to so many users × items every prediction is looked at; above, as many at random.
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
@@ -76,10 +77,10 @@ def _as_in_paper(form: str) -> Callable[[Setting], Any]:
 
 
 def _exact(form: str, constraint: str, magnitudes: str) -> Callable[[Setting], Any]:
-    """The exact solver with its default number of sweeps: alternation needs few, and more of them overfit."""
-    return lambda s: MBMF(
-        s.n_factors, bounds=s.bounds, form=form, constraint=constraint, magnitudes=magnitudes, random_state=s.seed
-    )
+    """The exact solver; on Jester with K = 50 twice as many sweeps change the held-out RMSE by 0.0001."""
+    model: dict[str, Any] = {"form": form, "constraint": constraint, "magnitudes": magnitudes, "solver": "exact"}
+    plain: dict[str, Any] = {"biases": False, "ridge": 0.0, "slack": 1.0}  # the paper's model, nothing more
+    return lambda s: MBMF(s.n_factors, bounds=s.bounds, max_iter=EXACT_SWEEPS, random_state=s.seed, **model, **plain)
 
 
 #: The six rivals, in the paper's order, with the measured cost of an iteration.
@@ -96,7 +97,7 @@ OURS: dict[str, Method] = {
     "MBMF-n": Method(_as_in_paper("n"), "magnitudes", 5e-9),
     "MBMF-c": Method(_as_in_paper("c"), "magnitudes", 5e-9),
 }
-#: The same model solved exactly, and the exact ball with the library's own defaults.
+#: The same model solved exactly, and the exact ball with magnitudes that keep the declared bounds.
 EXACT: dict[str, Method] = {
     "MBMF-n exact": Method(_exact("n", "sphere", "paper"), "magnitudes"),
     "MBMF-c exact": Method(_exact("c", "sphere", "paper"), "magnitudes"),
@@ -155,7 +156,7 @@ def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_
     if method.cost:
         return 0.05 + MAX_ITER * method.cost * work / threads
     if method in EXACT.values():  # normal matrices grow with the square of the factors
-        return 0.05 + 20 * work * (1.5e-8 + 1.2e-9 * n_factors) / threads
+        return 0.05 + EXACT_SWEEPS * work * (1.5e-8 + 1.2e-9 * n_factors) / threads
     return 0.1
 
 

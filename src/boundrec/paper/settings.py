@@ -30,5 +30,5 @@ def summarise() -> Section:
 COLUMNS = ["method", "model", "history", "settings"]
 TEXT = (
     "The paper gives few settings for its rivals; where it is silent the usual ones of each method's authors are "
-    "taken. Factors, bounds and seed are those of the cell. max_iter=None with the exact solver means 20 sweeps.",
+    "taken. Factors, bounds and seed are those of the cell.",
 )

@@ -82,7 +82,7 @@ TEXT = (
     "paper's eight methods is marked.",
     "Rows the paper lacks. <b>Means</b>: mean, user and item offsets, nothing else. <b>exact</b>: the paper's model, "
     "solved row by row to the minimum (20 sweeps). <b>ball</b>: the same with |w| ≤ r in the place of = (the paper's "
-    "future work) and magnitudes that never pass the declared bounds: the library's defaults. <b>own history</b>: "
+    "future work) and magnitudes that never pass the declared bounds. <b>own history</b>: "
     "magnitudes from the training ratings alone. <b>+ history</b>: the rival is trained on the past half as well, so "
     "that nobody has more data than another.",
 )
