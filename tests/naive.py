@@ -113,6 +113,45 @@ def history_magnitudes(rows, values, n_rows, n_cols, share=0.1, count=None):
     return np.array(magnitudes)
 
 
+def sgd_epoch(users, items, values, weights, W, H, biases, step, ridge):
+    """Koren's step for one rating after the other; with biases w = (b, 1, u) and h = (1, c, q). In place."""
+    for p in range(len(values)):
+        w, h = W[users[p]].copy(), H[items[p]].copy()
+        error = values[p] - w @ h
+        w_step = error * h - ridge * w
+        h_step = error * w - ridge * h
+        if biases:
+            w_step[1] = h_step[0] = 0.0
+        W[users[p]] += step * weights[p] * w_step
+        H[items[p]] += step * weights[p] * h_step
+
+
+def walls(p, penalty, sharpness, low, high):
+    """Bounded-SVD's penalty of one prediction and its derivative; exponentials go straight beyond e^50."""
+
+    def exponential(x):
+        return (np.exp(x), np.exp(x)) if x <= 50 else (np.exp(50) * (1 + x - 50), np.exp(50))
+
+    (above, above_slope), (below, below_slope) = exponential(sharpness * (p - high)), exponential(sharpness * (low - p))
+    return penalty * (above + below), penalty * sharpness * (above_slope - below_slope)
+
+
+def walled_objective(users, items, values, weights, W, H, setting):
+    """Σ c [(v − p)² + walls(p)], in a loop over the ratings."""
+    total = 0.0
+    for i, j, v, c in zip(users, items, values, weights, strict=True):
+        total += c * ((v - W[i] @ H[j]) ** 2 + walls(W[i] @ H[j], *setting)[0])
+    return total
+
+
+def walled_sgd_epoch(users, items, values, weights, W, H, biases, step, ridge, setting):
+    """`sgd_epoch` with the error less half the derivative of the walls."""
+    for i, j, v, c in zip(users, items, values, weights, strict=True):
+        p = W[i] @ H[j]
+        pulled = v - walls(p, *setting)[1] / 2
+        sgd_epoch([i], [j], [pulled], [c], W, H, biases, step, ridge)
+
+
 def nmf_update(V, C, W, H, ridge):
     """W ∘ (C∘V)Hᵀ ⊘ ((C∘WH)Hᵀ + λ n_i W), dense; C is the mask times the weights, 0/0 leaves W as it is."""
     numerator = (C * V) @ H.T
@@ -177,3 +216,78 @@ def ridge_als(V, C, W, H, ridge_w, ridge_h, n_sweeps):
         for i in range(len(W)):
             W[i] = np.linalg.solve((H * C[i]) @ H.T + ridge_w[i] * np.eye(k), H @ (C[i] * V[i]))
     return W, H
+
+
+# --- BMF ------------------------------------------------------------------------------------------------------------
+
+
+def bmf_rows(V, C, W, H, low, high, everywhere=True):
+    """One pass over every w_ix: clip(w*, max l, min u), the complement T = p − w_ix h_xj over all j; C are weights."""
+    for i in range(W.shape[0]):
+        for x in range(W.shape[1]):
+            h = H[x]
+            T = W[i] @ H - W[i, x] * h
+            curvature = np.sum(C[i] * h * h)
+            if curvature == 0:
+                continue
+            wanted = np.sum(C[i] * (V[i] - T) * h) / curvature
+            lower, upper = [-np.inf], [np.inf]
+            for j in range(V.shape[1]):
+                if h[j] != 0 and (everywhere or C[i, j] > 0):
+                    ends = sorted([(low - T[j]) / h[j], (high - T[j]) / h[j]])
+                    lower.append(ends[0])
+                    upper.append(ends[1])
+            W[i, x] = np.clip(wanted, max(lower), min(upper))
+    return W
+
+
+def bmf_sweep(V, C, W, H, low, high, everywhere=True):
+    """Columns of H, then rows of W."""
+    H = bmf_rows(V.T, C.T, H.T.copy(), W.T, low, high, everywhere).T
+    return bmf_rows(V, C, W.copy(), H, low, high, everywhere), H
+
+
+# --- BMC-ADMM -------------------------------------------------------------------------------------------------------
+
+
+def singular_value_threshold(A, threshold):
+    U, s, Vt = np.linalg.svd(A, full_matrices=False)
+    return U * np.maximum(s - threshold, 0) @ Vt
+
+
+def completion_objective(V, C, Z, penalty):
+    """½ Σ c (v − z)² + λ‖Z‖_*; C is 0 where nothing was observed."""
+    return 0.5 * np.sum(C * (V - Z) ** 2) + penalty * np.linalg.norm(Z, "nuc")
+
+
+def bmc_admm_start(V, C, observed, rho, low, high):
+    """Z constant in the middle of the range, X between it and the ratings, no multipliers."""
+    Z = np.full(V.shape, (low + high) / 2)
+    return (
+        Z,
+        np.where(observed, (C * V + rho * Z) / (C + rho), 0.0),
+        np.where(observed, 0.0, Z),
+        Z,
+        np.zeros(V.shape),
+        np.zeros(V.shape),
+    )
+
+
+def bmc_admm_step(V, C, observed, state, penalty, rho, low, high):
+    """One iteration on dense matrices: Z, then X and E, T, and both multipliers."""
+    _, X, E, T, Y1, Y2 = state
+    Z = singular_value_threshold(0.5 * (X + E + T + (Y1 - Y2) / rho), penalty / (2 * rho))
+    X = np.where(observed, (C * V + rho * Z - Y1) / (C + rho), 0.0)
+    E = np.where(observed, 0.0, Z - Y1 / rho)
+    T = np.clip(Z + Y2 / rho, low, high)
+    return Z, X, E, T, Y1 + rho * (X + E - Z), Y2 + rho * (Z - T)
+
+
+def bounded_completion(V, C, penalty, low, high, n_iter=4000):
+    """The same problem by another method, Davis and Yin's three-operator splitting; the answer is in range."""
+    step = 1.0 / C.max()
+    y = np.full(V.shape, (low + high) / 2)
+    for _ in range(n_iter):
+        inside = np.clip(y, low, high)
+        y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
+    return np.clip(y, low, high)

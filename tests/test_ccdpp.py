@@ -76,7 +76,7 @@ def start(model, shape):
 def test_sweeps_are_those_of_the_authors_program(seed, n_factors, mode, inner_iter, inner_tol, weighted):
     problem = Problem(seed, weighted)
     settings = {"inner_iter": inner_iter, "inner_tol": inner_tol}
-    model = CCDPlusPlus(n_factors, ridge=0.05, ridge_mode=mode, max_iter=6, tol=-1, random_state=0, **settings)
+    model = CCDPlusPlus(n_factors, ridge=0.05, ridge_mode=mode, max_iter=6, patience=100, random_state=0, **settings)
     sweeps = after_each_sweep(model, problem.ratings)
     begin = start(model, problem.V.shape)
     slow = naive.ccdpp_sweeps(problem.V, problem.C, *begin, *problem.ridges(model), **settings, n_sweeps=6)
@@ -88,7 +88,7 @@ def test_sweeps_are_those_of_the_authors_program(seed, n_factors, mode, inner_it
 def test_a_sweep_ends_once_five_features_are_at_rest():
     problem = Problem(1)
     settings = {"inner_iter": 3, "inner_tol": 0.5}
-    model = CCDPlusPlus(12, ridge=0.05, max_iter=8, tol=-1, random_state=0, **settings)
+    model = CCDPlusPlus(12, ridge=0.05, max_iter=8, patience=100, random_state=0, **settings)
     sweeps = after_each_sweep(model, problem.ratings)
     begin = start(model, problem.V.shape)
     slow = list(naive.ccdpp_sweeps(problem.V, problem.C, *begin, *problem.ridges(model), **settings, n_sweeps=8))
@@ -141,7 +141,7 @@ def test_both_orders_hold_what_the_factors_leave_of_the_ratings(dtype):
     problem = Problem(0, weighted=True)
     model = CCDPlusPlus(4, ridge=0.01, dtype=dtype)
     rng = np.random.default_rng(0)
-    with RowPool(1, len(problem.ratings)) as pool:
+    with RowPool(1, problem.ratings.n_ratings) as pool:
         model._sweeps(problem.ratings, pool, rng)
         users = model._side(problem.ratings.by_user, model.user_factors_, 7)
         items = model._side(problem.ratings.by_item, model.item_factors_, 9)

@@ -59,12 +59,10 @@ def test_squared_errors_and_row_gradients_equal_the_dense_formulas(weighted):
 def test_spherical_coordinates_are_the_papers_and_turn_back(seed, k, edges):
     rng = np.random.default_rng(seed)
     phi, radius = angles(rng, (5, k - 1), edges), rng.uniform(0.1, 5, 5)
-    rows = np.empty((5, k))
-    kernels.spherical_to_cartesian(phi, radius, rows, 0, 5)
+    rows, _ = to_cartesian(phi, radius)
     assert np.allclose(rows, [naive.spherical_to_cartesian(p, r) for p, r in zip(phi, radius, strict=True)], atol=1e-12)
     assert np.allclose(np.linalg.norm(rows, axis=1), radius, rtol=1e-12)
-    again = np.empty_like(rows)
-    kernels.spherical_to_cartesian(cartesian_to_spherical(rows), radius, again, 0, 5)
+    again, _ = to_cartesian(cartesian_to_spherical(rows), radius)
     assert np.allclose(again, rows, atol=1e-12 * radius.max())
 
 
@@ -81,15 +79,20 @@ def test_the_angle_gradient_is_the_papers_tensor_formula(seed, k, edges):
     assert np.allclose(found_theta, expected_theta, atol=1e-12 * scale)
 
 
+def to_cartesian(phi, radius):
+    """The kernel's rows, and the cosines and sines it keeps."""
+    rows, turns = np.empty((len(phi), phi.shape[1] + 1)), np.empty((*phi.shape, 2))
+    kernels.spherical_to_cartesian(phi, radius, turns, rows, 0, len(phi))
+    return rows, turns
+
+
 def kernel_gradients(by_row, by_column, phi, theta, r, s):
-    W, H = np.empty((len(phi), phi.shape[1] + 1)), np.empty((len(theta), theta.shape[1] + 1))
-    kernels.spherical_to_cartesian(phi, r, W, 0, len(W))
-    kernels.spherical_to_cartesian(theta, s, H, 0, len(H))
+    (W, turns_w), (H, turns_h) = to_cartesian(phi, r), to_cartesian(theta, s)
     grad_w, grad_h, slope_w, slope_h = np.empty_like(W), np.empty_like(H), np.empty_like(phi), np.empty_like(theta)
     kernels.row_gradients(by_row, W, H, grad_w, np.empty(len(W)), 0, len(W))
     kernels.row_gradients(by_column, H, W, grad_h, np.empty(len(H)), 0, len(H))
-    kernels.angle_gradient(phi, r, grad_w, slope_w, 0, len(W))
-    kernels.angle_gradient(theta, s, grad_h, slope_h, 0, len(H))
+    kernels.angle_gradient(turns_w, r, grad_w, slope_w, 0, len(W))
+    kernels.angle_gradient(turns_h, s, grad_h, slope_h, 0, len(H))
     return slope_w, slope_h
 
 
@@ -116,12 +119,12 @@ def test_the_angle_gradient_agrees_with_finite_differences(seed, edges):
 
 @given(st.integers(0, 10_000), st.integers(2, 8))
 def test_tangent_coordinates_of_the_scan_have_the_norm_of_the_tangent_gradient(seed, k):
-    """Σ_b d_b² = ‖g − ⟨g,w⟩w/r²‖² with d_b = slope_b / (r P_b), §7.2."""
+    """Σ_b d_b² = ‖g − ⟨g,w⟩w/r²‖² with d_b = slope_b / (r P_b)."""
     rng = np.random.default_rng(seed)
     phi, g = rng.uniform(0.3, 2.8, (1, k - 1)), rng.standard_normal((1, k))
-    w, slope = np.empty((1, k)), np.empty((1, k - 1))
-    kernels.spherical_to_cartesian(phi, np.array([2.0]), w, 0, 1)
-    kernels.angle_gradient(phi, np.array([2.0]), g, slope, 0, 1)
+    slope = np.empty((1, k - 1))
+    w, turns = to_cartesian(phi, np.array([2.0]))
+    kernels.angle_gradient(turns, np.array([2.0]), g, slope, 0, 1)
     prefix = 2.0 * np.cumprod(np.concatenate([[1.0], np.sin(phi[0, :-1])]))
     tangent = g - (g @ w.T) * w / 4.0
     assert np.sum((slope / prefix) ** 2) == pytest.approx(np.sum(tangent**2), rel=1e-9)
@@ -141,7 +144,7 @@ def row_problems(draw):
         case "zero column":
             H[:, 0] = 0.0
         case "same rows":
-            H[-1], v[-1] = H[0], v[0]
+            H[-1] = H[0]  # two ratings of the same thing that need not agree
         case "same columns":
             H[:, 1] = H[:, 0]
         case "positive":

@@ -47,7 +47,7 @@ def after_each_sweep(model, V, Z, C=None):
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 0.3]), st.booleans())
 def test_the_sparse_updates_equal_the_dense_ones(seed, n_factors, ridge, weighted):
     V, Z, C = sparse_problem(seed)
-    model = NMF(n_factors, ridge=ridge, max_iter=6, random_state=seed, tol=-1)
+    model = NMF(n_factors, ridge=ridge, max_iter=6, random_state=seed, patience=100)
     sweeps = after_each_sweep(model, V, Z, C if weighted else None)
     C = C if weighted else Z.astype(float)
     for (W, H), (fast_W, fast_H) in pairwise(sweeps):

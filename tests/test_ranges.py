@@ -51,7 +51,7 @@ def test_one_historical_rating_of_one_makes_no_magnitude_of_one_unless_it_has_al
 
 def test_centring_of_type_one_turns_one_to_five_into_minus_two_to_two():
     ratings = Ratings.read(PAIRS, [1, 2, 3, 4, 5])
-    frame = frame_for((1, 5), "c", ratings.by_user.data)
+    frame = frame_for((1, 5), "c", 1.0)
     assert (ratings.by_user.data - frame.offset).tolist() == [-2, -1, 0, 1, 2]
 
 
@@ -84,7 +84,7 @@ def test_every_range_guards_the_declared_ends_its_form_promises(bounds, form, se
     [((1, 5), 0.0, 5.0), ((0, 5), 0.0, 5.0), ((-10, 10), -10.0, 20.0), ((-7, -1), -7.0, 6.0)],
 )
 def test_form_n_shifts_only_data_that_may_be_negative(bounds, offset, limit):
-    frame = frame_for(bounds, "n", np.array([0.0]))
+    frame = frame_for(bounds, "n", 0.0)
     assert (frame.offset, frame.limit) == (offset, limit)
 
 
@@ -129,7 +129,7 @@ def test_historical_magnitudes_equal_the_papers_equations_in_loops(seed, share, 
     values = rng.uniform(0, 5, len(users))
     present = Ratings.read([(u, i) for u in range(5) for i in range(7)], np.ones(35))
     past = Ratings.read(np.column_stack([users, items]), values)
-    frame = frame_for((0, None), "n", values)
+    frame = frame_for((0, None), "n", values.min())
     ranges = historical_magnitudes(frame, present, past, share, count, cap=True)
     floor = 1e-3 * ranges.unknown_user
     assert np.allclose(ranges.user, np.maximum(naive.history_magnitudes(users, values, 5, 7, share, count), floor))
@@ -148,6 +148,7 @@ def test_declared_bounds_cap_historical_magnitudes_but_not_the_papers_own(form):
         )
     assert capped.predict_range([("a", 0)])[1][0] <= 5.0
     assert published.user_magnitudes_[0] > capped.user_magnitudes_[0]
+    assert published.predict_range([("a", 0)])[1][0] > 5.0  # the range tells the truth about uncapped magnitudes
 
 
 def test_form_c_measures_history_from_the_centre():
@@ -265,7 +266,9 @@ def test_widening_within_declared_bounds_covers_every_rating_and_passes_no_bound
     assert np.all((y >= lower - 1e-6) & (y <= upper + 1e-6))
 
 
-@pytest.mark.parametrize("bounds", [(1,), (1, 2, 3), "12", 5, ("a", "b"), (np.nan, 5), (5, 5), (6, 5)])
+@pytest.mark.parametrize(
+    "bounds", [(1,), (1, 2, 3), "12", 5, ("a", "b"), (np.nan, 5), (5, 5), (6, 5), (np.inf, 5), (5, -np.inf), {1, 5}]
+)
 def test_bounds_without_sense_are_refused(bounds):
     with pytest.raises(ValueError, match="bounds="):
         check_bounds(bounds)
@@ -274,3 +277,15 @@ def test_bounds_without_sense_are_refused(bounds):
 def test_infinite_ends_are_open_ends():
     assert check_bounds((0, np.inf)) == (0.0, None)
     assert check_bounds((-np.inf, np.inf)) == (None, None)
+
+
+def test_widening_keeps_unequal_given_magnitudes_within_the_declared_bounds():
+    magnitudes = ({"a": 4.0, "b": 0.5, "c": 0.5}, {"x": 0.25, "y": 0.5})
+    model = fit([5, 1, 4, 5, 2], bounds=(1, 5), magnitudes=magnitudes, on_contradiction="widen")
+    assert model.user_magnitudes_.max() * model.item_magnitudes_.max() <= 2 * (1 + 1e-9)
+
+
+def test_magnitudes_whose_product_vanishes_are_refused():
+    tiny = ({"a": 1e-200, "b": 1.0, "c": 1.0}, {"x": 1e-200, "y": 1.0})
+    with pytest.raises(ValueError, match="multiply to nothing"):
+        fit([1, 2, 3, 4, 5], bounds=(0, None), magnitudes=tiny)

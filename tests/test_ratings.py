@@ -111,7 +111,7 @@ def test_pairs_survive_the_round_trip(rows):
 def test_both_orders_hold_the_same_triples_with_sorted_indices(rows):
     ratings = Ratings.from_pairs(*split(rows))
     assert set(triples_by_user(ratings)) == set(triples_by_item(ratings)) == set(rows)
-    assert len(ratings) == ratings.n_ratings == len(rows) == ratings.by_item.data.size
+    assert ratings.n_ratings == len(rows) == ratings.by_item.data.size
     for csr in (ratings.by_user, ratings.by_item):
         assert [array.dtype for array in csr] == [np.int64, np.int32, np.float64, np.float64]
         assert csr.weights.size == 0
@@ -122,7 +122,7 @@ def test_both_orders_hold_the_same_triples_with_sorted_indices(rows):
     assert [(ratings.users.ids[u], ratings.items.ids[i]) for u, i in entries] == [
         triple[:2] for triple in triples_by_user(ratings)
     ]
-    assert [ratings.items.ids[row] for row in ratings.item_of_rating()] == [
+    assert [ratings.items.ids[row] for row in ratings.by_item.row_of_entry()] == [
         triple[1] for triple in triples_by_item(ratings)
     ]
 
@@ -407,7 +407,7 @@ def test_weights_of_one_are_no_weights():
 
 def test_an_observation_of_weight_zero_stays_an_observation():
     ratings = Ratings.from_pairs(PAIRS, VALUES, sample_weight=[0, 1, 1, 1, 1])
-    assert len(ratings) == 5
+    assert ratings.n_ratings == 5
     assert ratings.by_user.weights.min() == 0
 
 

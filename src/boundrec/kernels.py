@@ -8,19 +8,24 @@ see :mod:`boundrec.ratings`); an empty ``weights`` means that every observation 
 Arithmetic is in float64 whatever the arrays hold, so float32 factors save memory and cost no accuracy here.
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, types
+from numba.extending import intrinsic
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
 #: A diagonal shift below this share of the trace is numerically zero.
 _TINY = 1e-10
-#: Newton's method takes up to 29 steps in the hardest cases seen (ALGORITHMS.md §7.4).
+#: Newton's method takes up to 29 steps in the hardest cases seen.
 _MAX_NEWTON = 50
+#: Exponentials beyond this exponent continue as straight lines.
+_MAX_EXPONENT = 50.0
 
 
 def _compiled(function: Callable[..., Any], maths: set[str] = _MATHS) -> Callable[..., Any]:
@@ -29,6 +34,9 @@ def _compiled(function: Callable[..., Any], maths: set[str] = _MATHS) -> Callabl
     try:
         compiled: Callable[..., Any] = njit(cache=True, **settings)(function)
     except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
+        warnings.warn(
+            "no folder to keep compiled kernels in: set NUMBA_CACHE_DIR to save their compilation.", stacklevel=2
+        )
         compiled = njit(**settings)(function)
     return compiled
 
@@ -59,7 +67,11 @@ def squared_errors(csr, rows, fixed, out, start, stop):
 
 @_compiled
 def row_gradients(csr, rows, fixed, gradient, out, start, stop):
-    """gradient_i = −Σ_j c_ij e_ij h_j, half of ∂F/∂w_i (slip A4), and out_i = Σ_j c_ij e_ij², in one pass."""
+    """gradient_i = −Σ_j c_ij e_ij h_j, half of ∂F/∂w_i (slip A4), and out_i = Σ_j c_ij e_ij², in one pass.
+
+    Four observations at a time, as in `_normal_equations`: the loops over factors are too short to fill the
+    processor with one.
+    """
     indptr, indices, data, weights = csr
     n_factors = fixed.shape[1]
     g = np.empty(n_factors)
@@ -67,13 +79,36 @@ def row_gradients(csr, rows, fixed, gradient, out, start, stop):
         w = rows[i]
         g[:] = 0.0
         total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
+        p, end = indptr[i], indptr[i + 1]
+        while p + 4 <= end:
+            h0, h1, h2, h3 = (
+                fixed[indices[p]],
+                fixed[indices[p + 1]],
+                fixed[indices[p + 2]],
+                fixed[indices[p + 3]],
+            )
+            p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
+            for k in range(n_factors):
+                p0 += w[k] * h0[k]
+                p1 += w[k] * h1[k]
+                p2 += w[k] * h2[k]
+                p3 += w[k] * h3[k]
+            e0, e1, e2, e3 = data[p] - p0, data[p + 1] - p1, data[p + 2] - p2, data[p + 3] - p3
+            s0, s1, s2, s3 = e0, e1, e2, e3
+            if weights.size:
+                s0, s1, s2, s3 = e0 * weights[p], e1 * weights[p + 1], e2 * weights[p + 2], e3 * weights[p + 3]
+            total += e0 * s0 + e1 * s1 + e2 * s2 + e3 * s3
+            for k in range(n_factors):
+                g[k] -= s0 * h0[k] + s1 * h1[k] + s2 * h2[k] + s3 * h3[k]
+            p += 4
+        while p < end:
             h = fixed[indices[p]]
             error = data[p] - _dot(w, h)
             scaled = error * weights[p] if weights.size else error
             total += error * scaled
             for k in range(n_factors):
                 g[k] -= scaled * h[k]
+            p += 1
         gradient[i] = g
         out[i] = total
 
@@ -82,37 +117,42 @@ def row_gradients(csr, rows, fixed, gradient, out, start, stop):
 
 
 @_compiled
-def spherical_to_cartesian(phi, radius, out, start, stop):
-    """w_k = r · sin φ_1 ⋯ sin φ_{k−1} · cos φ_k, without the last cosine for k = K."""
+def spherical_to_cartesian(phi, radius, turns, out, start, stop):
+    """w_k = r · sin φ_1 ⋯ sin φ_{k−1} · cos φ_k, without the last cosine for k = K.
+
+    ``turns`` keeps every cos φ and sin φ for the gradient at the same angles, which would cost as much again.
+    """
     n_angles = phi.shape[1]
     for i in range(start, stop):
         prefix = radius[i]
         for k in range(n_angles):
-            out[i, k] = prefix * np.cos(phi[i, k])
-            prefix *= np.sin(phi[i, k])
+            cos, sin = np.cos(phi[i, k]), np.sin(phi[i, k])
+            turns[i, k, 0], turns[i, k, 1] = cos, sin
+            out[i, k] = prefix * cos
+            prefix *= sin
         out[i, n_angles] = prefix
 
 
 @_compiled
-def angle_gradient(phi, radius, gradient, out, start, stop):
+def angle_gradient(turns, radius, gradient, out, start, stop):
     """∂F/∂φ from ∂F/∂w by one backward scan: O(K) a row where the paper's tensor takes O(K²).
 
     With P_b = sin φ_1 ⋯ sin φ_{b−1} and q = g_K, for b = K−1, …, 1:
     ∂F/∂φ_b = r P_b (q cos φ_b − g_b sin φ_b), then q ← g_b cos φ_b + q sin φ_b. Nothing is divided, so rows
-    with sin φ = 0 need no care.
+    with sin φ = 0 need no care. ``turns`` holds every cos φ and sin φ.
     """
-    n_angles = phi.shape[1]
-    cos, sin, prefix = np.empty(n_angles), np.empty(n_angles), np.empty(n_angles)
+    n_angles = turns.shape[1]
+    prefix = np.empty(n_angles)
     for i in range(start, stop):
         product = radius[i]
         for b in range(n_angles):
-            cos[b], sin[b], prefix[b] = np.cos(phi[i, b]), np.sin(phi[i, b]), product
-            product *= sin[b]
+            prefix[b] = product
+            product *= turns[i, b, 1]
         q = gradient[i, n_angles]
         for b in range(n_angles - 1, -1, -1):
-            g = gradient[i, b]
-            out[i, b] = prefix[b] * (cos[b] * q - sin[b] * g)
-            q = cos[b] * g + sin[b] * q
+            g, cos, sin = gradient[i, b], turns[i, b, 0], turns[i, b, 1]
+            out[i, b] = prefix[b] * (cos * q - sin * g)
+            q = cos * g + sin * q
 
 
 # --- one row's quadratic: q(w) = wᵀAw − 2bᵀw ------------------------------------------------------------------
@@ -160,7 +200,7 @@ def _normal_equations(csr, row, fixed, A, b):
 
 @_compiled
 def _times(A, x, out):
-    """Out = A x for a symmetric A given by its lower triangle."""
+    """out = A x for a symmetric A given by its lower triangle."""
     for k in range(x.shape[0]):
         out[k] = A[k, k] * x[k]
     for k in range(1, x.shape[0]):
@@ -183,10 +223,14 @@ def _cholesky(A, mu, L):
     """L Lᵀ = A + mu·I; False where that is not positive definite."""
     for k in range(A.shape[0]):
         L_k = L[k]
+        pivot = A[k, k] + mu
         for m in range(k):
-            total = A[k, m] - _dot(L_k[:m], L[m][:m])
-            L_k[m] = total / L[m, m]
-        pivot = A[k, k] + mu - _dot(L_k[:k], L_k[:k])
+            L_m = L[m]
+            total = A[k, m]
+            for p in range(m):  # written out: slices for `_dot` cost as much as these short sums
+                total -= L_k[p] * L_m[p]
+            L_k[m] = total / L_m[m]
+            pivot -= L_k[m] * L_k[m]
         if not pivot > 0.0:
             return False
         L_k[k] = np.sqrt(pivot)
@@ -195,14 +239,18 @@ def _cholesky(A, mu, L):
 
 @_compiled
 def _solve_lower(L, x):
-    """X ← L⁻¹ x."""
+    """x ← L⁻¹ x."""
     for k in range(x.shape[0]):
-        x[k] = (x[k] - _dot(L[k][:k], x[:k])) / L[k, k]
+        L_k = L[k]
+        total = x[k]
+        for m in range(k):
+            total -= L_k[m] * x[m]
+        x[k] = total / L_k[k]
 
 
 @_compiled
 def _solve_upper(L, x):
-    """X ← L⁻ᵀ x."""
+    """x ← L⁻ᵀ x."""
     for k in range(x.shape[0] - 1, -1, -1):
         x[k] /= L[k, k]
         for m in range(k):
@@ -210,16 +258,32 @@ def _solve_upper(L, x):
 
 
 @_compiled
-def _refine(A, b, L, x, work):
-    """Twice x ← x + (A + mu·I)⁻¹(b − A x): takes a tiny shift mu out of x, leaving null directions at zero."""
-    for _ in range(2):
-        _times(A, x, work)
-        for k in range(x.shape[0]):
-            work[k] = b[k] - work[k]
-        _solve_lower(L, work)
-        _solve_upper(L, work)
-        for k in range(x.shape[0]):
-            x[k] += work[k]
+def _least_squares(A, b, L, floor, x, work):
+    """x ← A⁺b, where L Lᵀ = A + floor·I and the floor is numerically zero.
+
+    A well determined x takes one correction to lose the shift. Otherwise x ← x + A(A + floor·I)⁻²(b − A x): A
+    comes last, so that what rounding puts into its null space is taken out again.
+    """
+    n = b.shape[0]
+    smallest = np.inf
+    for k in range(n):
+        smallest = min(smallest, L[k, k] * L[k, k])
+    determined = smallest > 1e5 * floor
+    x[:] = 0.0
+    for _ in range(2 if determined else 3):
+        residual, product = work[0], work[1]
+        _times(A, x, product)
+        for k in range(n):
+            residual[k] = b[k] - product[k]
+        _solve_lower(L, residual)
+        _solve_upper(L, residual)
+        if not determined:
+            _solve_lower(L, residual)
+            _solve_upper(L, residual)
+            _times(A, residual, product)
+            residual[:] = product
+        for k in range(n):
+            x[k] += residual[k]
 
 
 @_compiled
@@ -232,17 +296,18 @@ def _newton_step(L, w, norm, radius, work):
 
 @_compiled
 def _ball_row(A, b, radius, floor, w, scratch):
-    """W ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius (§7.4).
+    """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius.
 
     ``floor`` is the smallest shift that keeps A + mu·I safely definite; 0 where a ridge does so already.
     """
-    L, x, work = scratch[:-2], scratch[-2], scratch[-1]
+    n_factors = b.shape[0]
+    L, x, work = scratch[:n_factors], scratch[-3], scratch[-2:]
     norm_b = np.sqrt(_dot(b, b))
     if norm_b == 0.0:
         w[:] = 0.0
         return
-    _times(A, b, work)
-    low = norm_b / radius - _dot(b, work) / (norm_b * norm_b)  # left of the root, by Jensen's inequality
+    _times(A, b, x)
+    low = norm_b / radius - _dot(b, x) / (norm_b * norm_b)  # left of the root, by Jensen's inequality
     mu = max(floor, low)
     for _ in range(_MAX_NEWTON):
         if not _cholesky(A, mu, L):
@@ -255,7 +320,7 @@ def _ball_row(A, b, radius, floor, w, scratch):
         if mu <= floor:
             x[:] = w
             if floor > 0.0:
-                _refine(A, b, L, x, work)
+                _least_squares(A, b, L, floor, x, work)
             free = np.sqrt(_dot(x, x))
             if free <= radius or norm <= radius:
                 w[:] = x
@@ -264,13 +329,13 @@ def _ball_row(A, b, radius, floor, w, scratch):
                 return
         if norm - radius <= 1e-9 * radius:
             break
-        mu += _newton_step(L, w, norm, radius, work)
+        mu += _newton_step(L, w, norm, radius, x)
     w *= radius / np.sqrt(_dot(w, w))
 
 
 @_compiled
-def _to_sphere(x, z, mu, curvature, radius):
-    """T with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
+def _to_sphere(x, z, mu, curvature, radius, tie):
+    """t with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
 
     q(x + t z) = q(x) − 2 t mu xᵀz + t² curvature. On a tie the positive root, which leads towards the present row.
     """
@@ -279,12 +344,12 @@ def _to_sphere(x, z, mu, curvature, radius):
     first, second = -along + half, -along - half
     q_first = first * (first * curvature - 2.0 * mu * along)
     q_second = second * (second * curvature - 2.0 * mu * along)
-    return second if q_second < q_first - 1e-14 * abs(q_first) else first
+    return second if q_second < q_first - tie else first
 
 
 @_compiled
 def _bottom_direction(L, present, z):
-    """Z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
+    """z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
 
     Returns zᵀ L Lᵀ z. In an exactly singular problem z is the present row's own part in the null space, so
     what the data say nothing about stays as it is.
@@ -307,22 +372,23 @@ def _bottom_direction(L, present, z):
 
 @_compiled
 def _sphere_row(A, b, radius, present, w, scratch):
-    """W ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0 (§7.4).
+    """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0.
 
     Where b has (almost) no part along the bottom eigenvectors of A (the hard case; fewer observations than
     factors make it the usual one) a bottom direction z completes w = x + t z; its gap is at most t² zᵀ(A+mu·I)z.
     """
-    L, x, z, work = scratch[:-3], scratch[-3], scratch[-2], scratch[-1]
+    n_factors = b.shape[0]
+    L, x, z, work = scratch[:n_factors], scratch[-4], scratch[-3], scratch[-2:]
     trace, smallest = 0.0, np.inf
-    for k in range(b.shape[0]):
+    for k in range(n_factors):
         trace += A[k, k]
         smallest = min(smallest, A[k, k])
     norm_b = np.sqrt(_dot(b, b))
     floor = _TINY * trace
     lower, upper = -smallest, norm_b / radius + 2.0 * floor
     if norm_b > 0.0:
-        _times(A, b, work)
-        lower = max(lower, norm_b / radius - _dot(b, work) / (norm_b * norm_b))
+        _times(A, b, x)
+        lower = max(lower, norm_b / radius - _dot(b, x) / (norm_b * norm_b))
     scale = trace * radius * radius + norm_b * radius
     mu = max(floor, lower)
     w[:] = present
@@ -337,14 +403,14 @@ def _sphere_row(A, b, radius, present, w, scratch):
         norm = np.sqrt(_dot(w, w))
         x[:] = w
         if mu == floor:
-            _refine(A, b, L, x, work)
+            _least_squares(A, b, L, floor, x, work)
         reach = np.sqrt(_dot(x, x))
         if abs(reach - radius) <= 1e-9 * radius:
             w[:] = x
             break
         if reach > radius:
             lower = max(lower, mu)
-            step = _newton_step(L, w, norm, radius, work) if norm > radius else 0.0
+            step = _newton_step(L, w, norm, radius, work[0]) if norm > radius else 0.0
             if mu + step > mu and mu + step < upper:
                 mu += step
                 continue
@@ -354,41 +420,184 @@ def _sphere_row(A, b, radius, present, w, scratch):
         else:
             upper = min(upper, mu)
         rho = _bottom_direction(L, present, z)
-        t = _to_sphere(x, z, mu if mu != floor else 0.0, rho - mu, radius)
+        t = _to_sphere(x, z, mu if mu != floor else 0.0, rho - mu, radius, 1e-13 * scale)
         singular = mu == floor and rho - mu <= 0.01 * floor
         lower = max(lower, mu - rho)
         if singular or reach > radius or t * t * rho <= 1e-13 * scale or upper - lower <= 1e-15 * trace:
             for k in range(w.shape[0]):
                 w[k] = x[k] + t * z[k]
             break
-        step = _newton_step(L, w, norm, radius, work) if norm > 0.0 else -np.inf
+        step = _newton_step(L, w, norm, radius, work[0]) if norm > 0.0 else -np.inf
         mu = mu + step if lower < mu + step < upper else lower + 0.001 * (upper - lower)
     norm = np.sqrt(_dot(w, w))
     if norm > 0.0:
         w *= radius / norm
 
 
+# --- rows with fewer observations than factors: the same problem in as many unknowns as observations ---------
+
+
 @_compiled
-def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
-    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + ridge·n_i‖w‖² over ‖w‖ ≤ r_i, for each row; n_i = Σ_j c_ij."""
-    n_factors = fixed.shape[1]
-    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 2, n_factors))
-    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
-    for i in range(start, stop):
-        _normal_equations(csr, i, fixed, A, b)
-        count = _row_weight(csr, i)
-        trace = 0.0
-        for k in range(n_factors):
-            trace += A[k, k]
-            A[k, k] += ridge * count
-        if trace == 0.0:
-            rows[i] = 0.0
-            continue
-        present[:] = rows[i]
-        _ball_row(A, b, radius[i], max(0.0, _TINY * trace - ridge * count), w, scratch)
-        feasible = _dot(present, present) <= radius[i] * radius[i] * (1.0 + 1e-6)
-        if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
-            rows[i] = w
+def _gather(csr, row, fixed, F, t):
+    """F_j = √c_j h_j and t_j = √c_j v_j, so that q(w) = ‖t − F w‖² − ‖t‖²; returns how many there are."""
+    indptr, indices, data, weights = csr
+    first = indptr[row]
+    n = indptr[row + 1] - first
+    for j in range(n):
+        root = np.sqrt(weights[first + j]) if weights.size else 1.0
+        h = fixed[indices[first + j]]
+        for k in range(h.shape[0]):
+            F[j, k] = root * h[k]
+        t[j] = root * data[first + j]
+    return n
+
+
+@_compiled
+def _gram(F, G):
+    """G = F Fᵀ (lower triangle); returns its trace."""
+    trace = 0.0
+    for j in range(F.shape[0]):
+        for m in range(j + 1):
+            G[j, m] = _dot(F[j], F[m])
+        trace += G[j, j]
+    return trace
+
+
+@_compiled
+def _combine(F, alpha, w):
+    """w ← Fᵀ alpha."""
+    w[:] = 0.0
+    for j in range(F.shape[0]):
+        for k in range(w.shape[0]):
+            w[k] += alpha[j] * F[j, k]
+
+
+@_compiled
+def _errors_of(F, t, w, ridge):
+    """‖t − F w‖² + ridge·‖w‖²."""
+    total = ridge * _dot(w, w)
+    for j in range(F.shape[0]):
+        error = t[j] - _dot(F[j], w)
+        total += error * error
+    return total
+
+
+@_compiled
+def _apply(F, w, out):
+    """out ← F w."""
+    for j in range(F.shape[0]):
+        out[j] = _dot(F[j], w)
+
+
+@_compiled
+def _least_squares_by_gram(F, b, L, w, alpha, residual):
+    """w ← A⁺b for A = FᵀF, where L Lᵀ = F Fᵀ + a numerically zero shift: w ← w + Fᵀ(L Lᵀ)⁻²F(b − A w), twice.
+
+    Fᵀ comes last, so w lies in the span of F exactly, also where rows of F repeat each other.
+    """
+    w[:] = 0.0
+    residual[:] = b
+    for again in range(2):
+        if again:
+            _apply(F, w, alpha)
+            for j in range(F.shape[0]):
+                for k in range(w.shape[0]):
+                    residual[k] -= alpha[j] * F[j, k]
+        _apply(F, residual, alpha)
+        for _ in range(2):
+            _solve_lower(L, alpha)
+            _solve_upper(L, alpha)
+        for j in range(F.shape[0]):
+            for k in range(w.shape[0]):
+                w[k] += alpha[j] * F[j, k]
+
+
+@_compiled
+def _ball_by_gram(F, t, radius, ridge, w, scratch):
+    """w ← argmin ‖t − F w‖² + ridge·‖w‖² over ‖w‖ ≤ radius, as w = Fᵀ(F Fᵀ + s·I)⁻¹ t with s ≥ ridge.
+
+    The row stays in the span of its observations' factors, exactly, where the K × K form would leave noise.
+    Returns the trace of F Fᵀ, which stays in ``scratch``.
+    """
+    n = F.shape[0]
+    G, L, alpha, seen = scratch[:n, :n], scratch[n : 2 * n, :n], scratch[2 * n, :n], scratch[2 * n + 1, :n]
+    b, residual = scratch[-1], scratch[-2]
+    trace = _gram(F, G)
+    _combine(F, t, b)
+    norm_b = np.sqrt(_dot(b, b))
+    w[:] = 0.0
+    if norm_b == 0.0:
+        return trace
+    _apply(F, b, seen)
+    floor = max(ridge, _TINY * trace)
+    lower, upper = floor, np.inf
+    shift = max(floor, norm_b / radius - _dot(seen, seen) / (norm_b * norm_b))
+    norm = radius
+    for _ in range(_MAX_NEWTON):
+        _cholesky(G, shift, L)
+        if shift == floor and floor > ridge:
+            _least_squares_by_gram(F, b, L, w, alpha, residual)
+        else:
+            alpha[:] = t
+            _solve_lower(L, alpha)
+            _solve_upper(L, alpha)
+            _combine(F, alpha, w)
+        norm = np.sqrt(_dot(w, w))
+        if abs(norm - radius) <= 1e-9 * radius or (norm < radius and shift == floor):
+            break
+        if norm > radius:  # wᵀ(A + s·I)⁻¹w = (‖w‖² − (Fw)ᵀ(F Fᵀ + s·I)⁻¹Fw) / s
+            lower = shift
+            _apply(F, w, seen)
+            _solve_lower(L, seen)
+            slope = (norm * norm - _dot(seen, seen)) / shift
+            shift += norm * norm / slope * (norm - radius) / radius if slope > 0.0 else shift
+        else:
+            upper = shift
+        if not lower < shift < upper:
+            shift = 0.5 * (lower + upper) if upper < np.inf else 2.0 * shift
+    if norm > radius or shift > floor:
+        w *= radius / norm
+    return trace
+
+
+@_compiled
+def _fill_sphere(F, trace, radius, present, w, scratch):
+    """w ← w + t z with ‖w + t z‖ = radius and F z = 0: z is the present row's own part that the data do not see.
+
+    ``scratch`` still holds F Fᵀ. Where the present row has no such part, a coordinate axis takes its place.
+    """
+    missing = radius * radius - _dot(w, w)
+    if missing <= 0.0:
+        return
+    n, n_factors = F.shape
+    G, L, alpha, z = scratch[:n, :n], scratch[n : 2 * n, :n], scratch[2 * n, :n], scratch[2 * n + 1]
+    _cholesky(G, _TINY * trace, L)
+    norm = 0.0
+    for attempt in range(n_factors + 1):
+        if attempt == 0:
+            z[:] = present
+        else:
+            z[:] = 0.0
+            z[attempt - 1] = 1.0
+        before = np.sqrt(_dot(z, z))
+        for _ in range(3):  # the first leaves a trace of directions that F hardly sees, the others take it out
+            _apply(F, z, alpha)
+            _solve_lower(L, alpha)
+            _solve_upper(L, alpha)
+            for j in range(n):
+                for k in range(n_factors):
+                    z[k] -= alpha[j] * F[j, k]
+        norm = np.sqrt(_dot(z, z))
+        if norm > 1e-6 * before:
+            break
+    along = _dot(w, z) / norm
+    step = (np.sqrt(along * along + missing) - along) / norm
+    for k in range(n_factors):
+        w[k] += step * z[k]
+    w *= radius / np.sqrt(_dot(w, w))
+
+
+# --- half-steps ---------------------------------------------------------------------------------------------
 
 
 @_compiled
@@ -404,22 +613,163 @@ def _row_weight(csr, row):
 
 
 @_compiled
-def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
-    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² over ‖w‖ = r_i, for each row; rows that say nothing stay."""
+def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + ridge·n_i‖w‖² over ‖w‖ ≤ r_i, for each row; n_i = Σ_j c_ij."""
+    indptr = csr[0]
     n_factors = fixed.shape[1]
-    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 3, n_factors))
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((2 * n_factors + 4, n_factors))
     b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
     for i in range(start, stop):
+        weight = ridge * _row_weight(csr, i)
+        present[:] = rows[i]
+        feasible = _dot(present, present) <= radius[i] * radius[i] * (1.0 + 1e-6)
+        if indptr[i + 1] - indptr[i] < n_factors:
+            n = _gather(csr, i, fixed, A, b)
+            F, t = A[:n], b[:n]
+            _ball_by_gram(F, t, radius[i], weight, w, scratch)
+            if not feasible or _errors_of(F, t, w, weight) <= _errors_of(F, t, present, weight):
+                rows[i] = w
+            continue
+        _normal_equations(csr, i, fixed, A, b)
+        trace = 0.0
+        for k in range(n_factors):
+            trace += A[k, k]
+            A[k, k] += weight
+        _ball_row(A, b, radius[i], max(0.0, _TINY * trace - weight), w, scratch)
+        if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
+            rows[i] = w
+
+
+@_compiled
+def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² over ‖w‖ = r_i, for each row; rows that say nothing stay."""
+    indptr = csr[0]
+    n_factors = fixed.shape[1]
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((2 * n_factors + 4, n_factors))
+    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        present[:] = rows[i]
+        if indptr[i + 1] - indptr[i] < n_factors:
+            n = _gather(csr, i, fixed, A, b)
+            F, t = A[:n], b[:n]
+            trace = _ball_by_gram(F, t, radius[i], 0.0, w, scratch)
+            if trace == 0.0:
+                continue
+            _fill_sphere(F, trace, radius[i], present, w, scratch)
+            if _errors_of(F, t, w, 0.0) <= _errors_of(F, t, present, 0.0):
+                rows[i] = w
+            continue
         _normal_equations(csr, i, fixed, A, b)
         trace = 0.0
         for k in range(n_factors):
             trace += A[k, k]
         if trace == 0.0:
             continue
-        present[:] = rows[i]
         _sphere_row(A, b, radius[i], present, w, scratch)
         if _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
             rows[i] = w
+
+
+# --- stochastic gradient descent: MF and Bounded-SVD ----------------------------------------------------------
+
+
+@_compiled
+def _sgd_step(w, h, pull, n_biases, step, ridge):
+    """Add step·(pull·h − ridge·w) to w and step·(pull·w − ridge·h) to h, old values on the right.
+
+    With n_biases = 2, w = (b, 1, u) and h = (1, c, q): the two ones stay.
+    """
+    if n_biases:
+        w[0] += step * (pull - ridge * w[0])
+        h[1] += step * (pull - ridge * h[1])
+    for k in range(n_biases, w.shape[0]):
+        w_k, h_k = w[k], h[k]
+        w[k] = w_k + step * (pull * h_k - ridge * w_k)
+        h[k] = h_k + step * (pull * w_k - ridge * h_k)
+
+
+@_compiled
+def sgd_epoch(entries, rows, fixed, n_biases, step, ridge):
+    """One step along e_ij = v_ij − w_i·h_j for every observation, one after the other.
+
+    ``entries`` are the rows, columns, values and weights of the observations, already shuffled. Each step starts
+    where the one before ended, so this is one serial loop whatever the number of threads.
+    """
+    row_of, column_of, data, weights = entries
+    for p in range(data.size):
+        w, h = rows[row_of[p]], fixed[column_of[p]]
+        pull = data[p] - _dot(w, h)
+        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
+
+
+# --- the exponential walls of Bounded-SVD: penalty·(e^{sharpness·(p − high)} + e^{sharpness·(low − p)}) ------------
+
+
+@_compiled
+def _tangent_exp(x):
+    """Value and slope of e^x, continued by its tangent beyond ``_MAX_EXPONENT``: smooth, convex, no overflow."""
+    value = np.exp(min(x, _MAX_EXPONENT))
+    return value * (1.0 + max(0.0, x - _MAX_EXPONENT)), value
+
+
+@_compiled
+def _walls(p, walls):
+    """The penalty of a prediction p, and half of its derivative by p."""
+    penalty, sharpness, low, high = walls
+    above, above_slope = _tangent_exp(sharpness * (p - high))
+    below, below_slope = _tangent_exp(sharpness * (low - p))
+    return penalty * (above + below), 0.5 * penalty * sharpness * (above_slope - below_slope)
+
+
+@_compiled
+def walled_errors(csr, rows, fixed, walls, out, start, stop):
+    """out_i = Σ_j c_ij [(v_ij − w_i·h_j)² + walls(w_i·h_j)] over the observations of row i."""
+    indptr, indices, data, weights = csr
+    for i in range(start, stop):
+        w = rows[i]
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            prediction = _dot(w, fixed[indices[p]])
+            error = data[p] - prediction
+            penalty, _slope = _walls(prediction, walls)
+            total += (error * error + penalty) * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def walled_gradients(csr, rows, fixed, walls, gradient, out, start, stop):
+    """gradient_i = Σ_j c_ij (½ walls′(w_i·h_j) − e_ij) h_j, half of ∂F/∂w_i; out_i as in `walled_errors`."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    g = np.empty(n_factors)
+    for i in range(start, stop):
+        w = rows[i]
+        g[:] = 0.0
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            h = fixed[indices[p]]
+            prediction = _dot(w, h)
+            error = data[p] - prediction
+            penalty, slope = _walls(prediction, walls)
+            c = weights[p] if weights.size else 1.0
+            total += c * (error * error + penalty)
+            scaled = c * (slope - error)
+            for k in range(n_factors):
+                g[k] += scaled * h[k]
+        gradient[i] = g
+        out[i] = total
+
+
+@_compiled
+def walled_sgd_epoch(entries, rows, fixed, n_biases, step, ridge, walls):
+    """`sgd_epoch` with the walls' push: one step along e_ij − ½ walls′(w_i·h_j) for every observation."""
+    row_of, column_of, data, weights = entries
+    for p in range(data.size):
+        w, h = rows[row_of[p]], fixed[column_of[p]]
+        prediction = _dot(w, h)
+        _penalty, slope = _walls(prediction, walls)
+        pull = data[p] - prediction - slope
+        _sgd_step(w, h, pull, n_biases, step * weights[p] if weights.size else step, ridge)
 
 
 # --- non-negative factors ------------------------------------------------------------------------------------
@@ -542,3 +892,391 @@ def row_squares(csr, out, start, stop):
         for p in range(indptr[i], indptr[i + 1]):
             total += data[p] * data[p] * (weights[p] if weights.size else 1.0)
         out[i] = total
+
+
+# --- one range for all: ratio tests over whole rows of the product ------------------------------------------------
+#
+# The range is centre ± half. A row of the product is kept as t_j = w·h_j − centre, with the fixed side by feature
+# (K × M), so that every loop over j reads contiguous memory.
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    """Min or max of two numbers that are not NaN, said so that LLVM turns loops over it into vector code."""
+
+    @intrinsic
+    def pick(typing_context: Any, x: Any, y: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            double = ir.DoubleType()
+            function = builder.module.declare_intrinsic(name, [double], ir.FunctionType(double, [double] * 2))
+            return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+        return types.float64(types.float64, types.float64), generate
+
+    return pick
+
+
+_least = _reduction("llvm.minnum")
+_most = _reduction("llvm.maxnum")
+
+
+@_compiled
+def _offsets(w, by_feature, centre, t):
+    """t_j = w·h_j − centre for every j, four features at a time: t is then read and written once for four."""
+    t[:] = -centre
+    k = 0
+    while k + 4 <= w.shape[0]:
+        w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
+        h0, h1, h2, h3 = by_feature[k], by_feature[k + 1], by_feature[k + 2], by_feature[k + 3]
+        for j in range(t.shape[0]):
+            t[j] += w0 * h0[j] + w1 * h1[j] + w2 * h2[j] + w3 * h3[j]
+        k += 4
+    while k < w.shape[0]:
+        w_k, h = w[k], by_feature[k]
+        for j in range(t.shape[0]):
+            t[j] += w_k * h[j]
+        k += 1
+
+
+@_compiled
+def farthest(rows, by_feature, centre, out, start, stop):
+    """out_i = max_j |w_i·h_j − centre|."""
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        _offsets(rows[i], by_feature, centre, t)
+        far = 0.0
+        for j in range(t.shape[0]):
+            far = _most(far, abs(t[j]))
+        out[i] = far
+
+
+@_compiled
+def _room(t, inverse, width):
+    """How far entry k may fall and rise while |t_j + step·h_jk| ≤ half for every j: the ratio test of BMF.
+
+    Both ends of one j are (−t_j ± half·sign h_jk)/h_jk; ``inverse`` is 1/h_jk and ``width`` half/|h_jk|, with 0 and
+    infinity where h_jk = 0.
+    """
+    low, high = -np.inf, np.inf
+    for j in range(t.shape[0]):
+        middle, reach = t[j] * inverse[j], width[j]
+        high = _least(high, reach - middle)
+        low = _most(low, -reach - middle)
+    return min(low, 0.0), max(high, 0.0)  # past an end by rounding is at the end
+
+
+@_compiled
+def _bounded_row(A, b, w, by_feature, inverse, width, t):
+    """One pass of coordinate descent on wᵀAw − 2bᵀw: each entry to its minimum, or as near as the range allows."""
+    for k in range(w.shape[0]):
+        if A[k, k] == 0.0:  # no observation depends on this entry
+            continue
+        slope = b[k]
+        for m in range(w.shape[0]):
+            slope -= (A[k, m] if m <= k else A[m, k]) * w[m]
+        low, high = _room(t, inverse[k], width[k])
+        step = min(max(slope / A[k, k], low), high)
+        if step != 0.0:
+            w[k] += step
+            h = by_feature[k]
+            for j in range(t.shape[0]):
+                t[j] += step * h[j]
+
+
+@_compiled
+def solve_rows_bounded(csr, fixed, ratio, centre, rows, out, start, stop):
+    """One pass over each row's entries, all of the row's products kept in range; out_i = Σ_j c_ij e_ij² after it.
+
+    ``ratio`` holds the fixed side by feature, its inverse and the half range over its absolute value.
+    """
+    indptr, indices, data, weights = csr
+    by_feature, inverse, width = ratio
+    n_factors, n_columns = by_feature.shape
+    A, b, t = np.empty((n_factors, n_factors)), np.empty(n_factors), np.empty(n_columns)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        _offsets(rows[i], by_feature, centre, t)
+        _bounded_row(A, b, rows[i], by_feature, inverse, width, t)
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            error = data[p] - centre - t[indices[p]]
+            total += error * error * (weights[p] if weights.size else 1.0)
+        out[i] = total
+
+
+@_compiled
+def solve_rows_bounded_on_observed(csr, fixed, ratio, centre, rows, out, start, stop):
+    """The same with only the row's observed products kept in range."""
+    indptr, indices, data, weights = csr
+    n_factors = fixed.shape[1]
+    A, b = np.empty((n_factors, n_factors)), np.empty(n_factors)
+    for i in range(start, stop):
+        first, n = indptr[i], indptr[i + 1] - indptr[i]
+        own, t = np.empty((3, n_factors, n)), np.empty(n)
+        for k in range(n_factors):
+            for p in range(n):
+                j = indices[first + p]
+                own[0, k, p], own[1, k, p], own[2, k, p] = ratio[0][k, j], ratio[1][k, j], ratio[2][k, j]
+        _normal_equations(csr, i, fixed, A, b)
+        _offsets(rows[i], own[0], centre, t)
+        _bounded_row(A, b, rows[i], own[0], own[1], own[2], t)
+        total = 0.0
+        for p in range(n):
+            error = data[first + p] - centre - t[p]
+            total += error * error * (weights[first + p] if weights.size else 1.0)
+        out[i] = total
+
+
+# --- BMC-ADMM: a low-rank matrix Z, matched to the observations and to the range -----------------------------------
+
+
+@_compiled
+def match_observations(csr, rows, fixed, rho, state, sums, start, stop):
+    """X = (c v + ρz − y)/(c + ρ) and y ← y + ρ(x − z) at every observation of Z; ``state`` holds y and x − z.
+
+    sums_i = Σ c (v − z)², Σ (x − z)² and Σ (change of x − z)² over row i.
+    """
+    indptr, indices, data, weights = csr
+    multiplier, gap = state
+    for i in range(start, stop):
+        w = rows[i]
+        loss, square, change = 0.0, 0.0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            c = weights[p] if weights.size else 1.0
+            error = data[p] - _dot(w, fixed[indices[p]])
+            new = (c * error - multiplier[p]) / (c + rho)
+            loss += c * error * error
+            square += new * new
+            change += (new - gap[p]) * (new - gap[p])
+            multiplier[p] += rho * new
+            gap[p] = new
+        sums[i, 0], sums[i, 1], sums[i, 2] = loss, square, change
+
+
+@_compiled
+def times_observed(csr, state, inverse_rho, fixed, out, start, stop):
+    """out_i = Σ_j (x − z + y/ρ)_ij q_j over the observations of row i, four of them at a time."""
+    indptr, indices, _data, _weights = csr
+    multiplier, gap = state
+    for i in range(start, stop):
+        total = out[i]
+        total[:] = 0.0
+        p, end = indptr[i], indptr[i + 1]
+        while p + 4 <= end:
+            g0, g1 = gap[p] + inverse_rho * multiplier[p], gap[p + 1] + inverse_rho * multiplier[p + 1]
+            g2, g3 = gap[p + 2] + inverse_rho * multiplier[p + 2], gap[p + 3] + inverse_rho * multiplier[p + 3]
+            q0, q1, q2, q3 = fixed[indices[p]], fixed[indices[p + 1]], fixed[indices[p + 2]], fixed[indices[p + 3]]
+            for k in range(total.shape[0]):
+                total[k] += g0 * q0[k] + g1 * q1[k] + g2 * q2[k] + g3 * q3[k]
+            p += 4
+        while p < end:
+            g = gap[p] + inverse_rho * multiplier[p]
+            q = fixed[indices[p]]
+            for k in range(total.shape[0]):
+                total[k] += g * q[k]
+            p += 1
+
+
+@_compiled
+def _offsets_plus(w, by_feature, centre, sparse, row, t):
+    """t_j = w·h_j + b_j − centre, where b is a row of a sparse matrix."""
+    indptr, indices, data = sparse
+    _offsets(w, by_feature, centre, t)
+    for p in range(indptr[row], indptr[row + 1]):
+        t[indices[p]] += data[p]
+
+
+@_compiled
+def count_outside(rows, by_feature, span, sparse, counts, start, stop):
+    """counts_i = number of entries of row i of Z + B outside centre ± half; ``span`` is (centre, half)."""
+    centre, half = span
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+        count = 0
+        for j in range(t.shape[0]):
+            count += abs(t[j]) > half
+        counts[i] = count
+
+
+@_compiled
+def collect_outside(rows, by_feature, span, sparse, outside, start, stop):
+    """The entries that `count_outside` counted: by how much each passes the range, as a sparse matrix."""
+    centre, half = span
+    indptr, indices, data = outside
+    t = np.empty(by_feature.shape[1])
+    for i in range(start, stop):
+        p = indptr[i]
+        if p == indptr[i + 1]:
+            continue
+        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+        for j in range(t.shape[0]):
+            if abs(t[j]) > half:
+                indices[p], data[p] = j, t[j] - half if t[j] > 0.0 else t[j] + half
+                p += 1
+
+
+# --- biases inside the bound ----------------------------------------------------------------------------------
+
+
+@_compiled
+def without_products(csr, x, y, out, start, stop):
+    """out_ij = v_ij − x_i y_j: what a coordinate that is held fixed leaves of the ratings."""
+    indptr, indices, data, _weights = csr
+    for i in range(start, stop):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = data[p] - x[i] * y[indices[p]]
+
+
+# --- random rows ----------------------------------------------------------------------------------------------
+#
+# Every row has a stream of its own, keyed by (seed, sweep, side, row): what is drawn does not depend on threads.
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+#: Independent draws before the chain takes over, and steps of the chain. Fixed, so that the mixture is invariant.
+_TRIES, _CHAIN_STEPS = 10, 5
+
+
+@_compiled
+def _next_bits(state):
+    """Splitmix64: advance the state and return 64 random bits."""
+    state[0] += _GOLDEN
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@_compiled
+def _uniform(state):
+    """A number in (0, 1), ends excluded."""
+    return (np.float64(_next_bits(state) >> np.uint64(11)) + 0.5) * 2.0**-53
+
+
+@_compiled
+def _fill_normal(state, out):
+    """Independent standard normal numbers, by Box and Muller."""
+    for k in range(0, out.shape[0], 2):
+        size = np.sqrt(-2.0 * np.log(_uniform(state)))
+        turn = 2.0 * np.pi * _uniform(state)
+        out[k] = size * np.cos(turn)
+        if k + 1 < out.shape[0]:
+            out[k + 1] = size * np.sin(turn)
+
+
+@_compiled
+def _tail_normal(state, low, high):
+    """A standard normal number within [low, high], 0 ≤ low: exponential or uniform proposals (Robert 1995)."""
+    rate = 0.5 * (low + np.sqrt(low * low + 4.0))
+    while True:
+        if rate * (high - low) > 1.0:
+            x = low - np.log(_uniform(state)) / rate
+            accept = np.exp(-0.5 * (x - rate) * (x - rate))
+        else:
+            x = low + (high - low) * _uniform(state)
+            accept = np.exp(0.5 * (low * low - x * x))
+        if x <= high and _uniform(state) <= accept:
+            return x
+
+
+@_compiled
+def truncated_normal(state, low, high):
+    """A standard normal number within [low, high], exactly."""
+    if low >= 0.0:
+        return _tail_normal(state, low, high)
+    if high <= 0.0:
+        return -_tail_normal(state, -high, -low)
+    while True:  # the interval holds zero
+        if high - low > 2.5:
+            size = np.sqrt(-2.0 * np.log(_uniform(state)))
+            x = size * np.cos(2.0 * np.pi * _uniform(state))
+            if low <= x <= high:
+                return x
+        else:
+            x = low + (high - low) * _uniform(state)
+            if _uniform(state) <= np.exp(-0.5 * x * x):
+                return x
+
+
+@_compiled
+def _walk_in_ball(L, mean, radius, x, state, direction):
+    """Hit-and-run steps from x, which leave N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius as it is.
+
+    Along x + s·d the density is normal with precision |Lᵀd|² and the ball is a chord; directions are drawn in turn
+    from the normal's own shape and from the round one.
+    """
+    n = x.shape[0]
+    for step in range(_CHAIN_STEPS):
+        _fill_normal(state, direction)
+        if step % 2 == 0:
+            _solve_upper(L, direction)
+        direction /= np.sqrt(_dot(direction, direction))
+        precision, pull = 0.0, 0.0
+        for k in range(n):
+            along, apart = 0.0, 0.0
+            for m in range(k, n):
+                along += L[m, k] * direction[m]
+                apart += L[m, k] * (mean[m] - x[m])
+            precision += along * along
+            pull += along * apart
+        half = _dot(x, direction)
+        reach = np.sqrt(max(0.0, half * half + radius * radius - _dot(x, x)))
+        root, centre = np.sqrt(precision), pull / precision
+        low, high = (-half - reach - centre) * root, (-half + reach - centre) * root
+        if high > low:
+            s = centre + truncated_normal(state, low, high) / root
+            for k in range(n):
+                x[k] += s * direction[k]
+
+
+@_compiled
+def _draw_in_ball(L, mean, radius, x, state, z):
+    """x ~ N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius; x comes in feasible.
+
+    Independent draws until one is inside, else the chain above from where x is. Neither the numbers of tries and
+    steps nor the normal depends on x, so the mixture leaves the truncated normal invariant.
+    """
+    n = x.shape[0]
+    for _ in range(_TRIES):
+        _fill_normal(state, z)
+        _solve_upper(L, z)
+        total = 0.0
+        for k in range(n):
+            z[k] += mean[k]
+            total += z[k] * z[k]
+        if total <= radius * radius:
+            x[:] = z
+            return
+    _walk_in_ball(L, mean, radius, x, state, z)
+    norm = np.sqrt(_dot(x, x))
+    if norm > radius:  # by rounding
+        x *= radius / norm
+
+
+@_compiled
+def sample_rows(csr, fixed, radius, prior, noise, key, rows, start, stop):
+    """Draw each row from its conditional: x = w/r ~ N(m, P⁻¹) within ‖x‖ ≤ radius[1], v ~ N(w·h, 1/noise).
+
+    ``prior`` is (P, P m); ``radius`` is (r, the largest ‖x‖). Precision noise·r²A + P, linear part noise·r·b + P m.
+    """
+    magnitude, most = radius
+    P, Pm = prior
+    n_factors = fixed.shape[1]
+    A, L = np.empty((n_factors, n_factors)), np.empty((n_factors, n_factors))
+    b, mean, x, z = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    state = np.empty(1, np.uint64)
+    for i in range(start, stop):
+        _normal_equations(csr, i, fixed, A, b)
+        r = magnitude[i]
+        for k in range(n_factors):
+            mean[k] = noise * r * b[k] + Pm[k]
+            for m in range(k + 1):
+                A[k, m] = noise * r * r * A[k, m] + P[k, m]
+            x[k] = rows[i, k] / r
+        _cholesky(A, 0.0, L)
+        _solve_lower(L, mean)
+        _solve_upper(L, mean)
+        state[0] = key + np.uint64(i) * np.uint64(0xD1342543DE82EF95)
+        _next_bits(state)
+        _draw_in_ball(L, mean, most, x, state, z)
+        for k in range(n_factors):
+            rows[i, k] = r * x[k]

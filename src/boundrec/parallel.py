@@ -4,6 +4,7 @@ The ranges come from the data alone and kernels never cross a row, so any number
 """
 
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -18,14 +19,17 @@ INLINE_BELOW = 50_000
 N_RANGES = 64
 #: Ranges for kernels that do a few operations a rating: handing out 64 would cost as much as the work.
 FEW_RANGES = 8
+#: Work, in ratings, below which a range is not worth handing out on its own.
+SMALLEST_RANGE = 10_000
 #: What a row costs besides its ratings, in ratings: solving its small system.
 ROW_COST = 8
 
 
 def row_ranges(indptr: NDArray[np.int64], n_ranges: int = N_RANGES) -> list[tuple[int, int]]:
-    """Cut the rows into ranges of about equal work, at most ``n_ranges`` of them, none empty."""
+    """Cut the rows into ranges of about equal work, at most ``n_ranges`` of them and none too small."""
     n_rows = len(indptr) - 1
     work = indptr + ROW_COST * np.arange(n_rows + 1, dtype=np.int64)
+    n_ranges = min(n_ranges, max(1, int(work[-1]) // SMALLEST_RANGE))
     targets = np.linspace(0, work[-1], n_ranges + 1)[1:-1]
     cuts = np.unique(np.concatenate([[0], np.searchsorted(work, targets), [n_rows]]))
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
@@ -45,8 +49,9 @@ class RowPool:
     """A context in which kernels run over rows: ``pool.run(kernel, indptr, *arguments)``."""
 
     def __init__(self, n_jobs: int | None, n_ratings: int) -> None:
-        threads = thread_count(n_jobs)
-        self._executor = ThreadPoolExecutor(threads) if threads > 1 and n_ratings >= INLINE_BELOW else None
+        self._threads = thread_count(n_jobs)
+        inline = self._threads == 1 or n_ratings < INLINE_BELOW
+        self._executor = None if inline else ThreadPoolExecutor(self._threads)
         self._ranges: dict[tuple[int, int], tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
 
     def __enter__(self) -> Self:
@@ -55,7 +60,7 @@ class RowPool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._executor is not None:  # after Ctrl-C: finish the ranges under way, start no other
+        if self._executor is not None:  # after Ctrl-C: wait for the ranges under way
             self._executor.shutdown(wait=True, cancel_futures=True)
 
     def run(
@@ -74,6 +79,20 @@ class RowPool:
             for start, stop in ranges:
                 kernel(*arguments, start, stop)
             return
-        futures = [self._executor.submit(kernel, *arguments, start, stop) for start, stop in ranges]
-        for future in futures:
-            future.result()
+        # One task a thread, taking ranges until none is left: a task a range would cost more than a short kernel.
+        waiting = deque(ranges)
+
+        def work() -> None:
+            while waiting:
+                try:
+                    start, stop = waiting.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                kernel(*arguments, start, stop)
+
+        try:
+            for task in [self._executor.submit(work) for _ in range(min(self._threads, len(ranges)))]:
+                task.result()
+        except BaseException:  # an error in a kernel, or Ctrl-C: start no other range
+            waiting.clear()
+            raise

@@ -13,6 +13,8 @@ bounds             form c (both ends are bounds)          form n (only the upper
 (None, hi), ii     offset hi, tilt −1: its mirror         offset hi: its mirror, only the lower end
 None, iii          offset 0                               offset min V; r_i s_j = max V − min V
 =================  =====================================  ============================================
+
+So form c keeps predictions within every declared end, and form n within the upper end of a range with two.
 """
 
 from __future__ import annotations
@@ -95,22 +97,22 @@ def check_bounds(bounds: Any) -> Bounds:
     """Read ``bounds``: None, or a pair of numbers of which either may be None (no bound on that side)."""
     if bounds is None:
         return None, None
-    try:
-        low, high = bounds
-        low, high = (None if end is None or np.isinf(end) else float(end) for end in (low, high))
-    except (TypeError, ValueError):
+    ends = list(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else []
+    if len(ends) != 2 or not all(end is None or isinstance(end, (int, float, np.number)) for end in ends):
         raise ValueError(
             f"bounds={bounds!r}: give a pair such as (1, 5), (0, None), (None, 10), or None for no bounds."
-        ) from None
-    if (low is not None and np.isnan(low)) or (high is not None and np.isnan(high)):
+        )
+    low = None if ends[0] is None or ends[0] == -np.inf else float(ends[0])
+    high = None if ends[1] is None or ends[1] == np.inf else float(ends[1])
+    if not all(end is None or np.isfinite(end) for end in (low, high)):
         raise ValueError(f"bounds={bounds!r}: an end that is not a number; write None where there is no bound.")
     if low is not None and high is not None and low >= high:
         raise ValueError(f"bounds={bounds!r}: the lower end must be below the upper one.")
     return low, high
 
 
-def frame_for(bounds: Bounds, form: str, values: NDArray[np.floating]) -> Frame:
-    """The frame of the table above; ``values`` are all known ratings (only type iii, form n looks at them)."""
+def frame_for(bounds: Bounds, form: str, smallest: float) -> Frame:
+    """The frame of the table above; ``smallest`` is the smallest rating known (only type iii, form n looks at it)."""
     low, high = bounds
     if form == "c":
         if low is not None and high is not None:
@@ -123,7 +125,7 @@ def frame_for(bounds: Bounds, form: str, values: NDArray[np.floating]) -> Frame:
     if low is not None:
         offset = min(low, 0.0)
         return Frame(offset) if high is None else Frame(offset, limit=high - offset, upper=high)
-    return Frame(high if high is not None else float(values.min()))
+    return Frame(high if high is not None else smallest)
 
 
 # --- magnitudes ---------------------------------------------------------------------------------------------
@@ -149,11 +151,14 @@ def historical_magnitudes(
 ) -> Ranges:
     """Magnitudes from past ratings, Eqs. (41) to (43), for users and for items (resolution A24).
 
-    ``cap`` keeps r_i s_j within the declared range, which mean + standard deviation alone may pass.
+    ``cap`` keeps r_i s_j within the declared range, which mean + standard deviation alone may pass; without it the
+    declared ends are not guarded either, and ranges are as wide as the magnitudes say.
     """
+    if not cap:
+        frame = replace(frame, limit=np.inf, lower=-np.inf, upper=np.inf)
     levels = frame.levels(history.by_user.data)
     overall = max(float(_root_level(levels.mean(), levels.std())), _smallest(frame))
-    most = np.sqrt(frame.limit) if cap else np.inf
+    most = np.sqrt(frame.limit)
     user = _own_and_overall(
         frame, ratings.users, history.by_user, history.users, overall, _weight(share, count, ratings.n_items)
     )
@@ -173,12 +178,10 @@ def _weight(share: float, count: float | None, n_others: int) -> Any:
 
 def _own_and_overall(frame: Frame, ids: IdIndex, past: Csr, past_ids: IdIndex, overall: float, weight: Any) -> Floats:
     """ω_i√(mean_i + std_i) + (1 − ω_i)·overall, Eq. (42), for the rows of ``ids``; no history means ω = 0."""
-    counts = np.diff(past.indptr)
-    rows = np.repeat(np.arange(len(counts)), counts)
-    levels = frame.levels(past.data)
+    counts, levels = np.diff(past.indptr), frame.levels(past.data)
     n = np.maximum(counts, 1)
-    mean = np.bincount(rows, levels, len(counts)) / n
-    std = np.sqrt(np.bincount(rows, (levels - mean[rows]) ** 2, len(counts)) / n)  # ddof = 0, resolution A25
+    mean = past.sum_rows(levels) / n
+    std = np.sqrt(past.sum_rows((levels - mean[past.row_of_entry()]) ** 2) / n)  # ddof = 0, resolution A25
     omega = np.where(counts > 0, weight(n), 0.0)
     past_magnitude = omega * _root_level(mean, std) + (1 - omega) * overall
     where = past_ids.codes(ids.ids)
@@ -206,11 +209,16 @@ def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matri
         ) from None
     r = _read_magnitudes(user, ratings.users, "user", from_matrix)
     s = _read_magnitudes(item, ratings.items, "item", from_matrix)
+    if r.min() * s.min() < np.finfo(float).tiny:
+        raise ValueError(
+            f"the smallest magnitudes, {r.min():g} and {s.min():g}, multiply to nothing: give larger ones."
+        )
     if r.max() * s.max() > frame.limit * (1 + ROUNDING):
         raise ValueError(
-            f"the largest magnitudes, {r.max():g} (user {ratings.users.ids[r.argmax()]!r}) and {s.max():g} "
-            f"(item {ratings.items.ids[s.argmax()]!r}), multiply to {r.max() * s.max():g}, past the {frame.limit:g} "
-            "that the declared bounds leave around their centre: scale the magnitudes down or widen the bounds."
+            f"the largest magnitudes, {r.max():g} (user {ratings.users.ids.item(r.argmax())!r}) and {s.max():g} "
+            f"(item {ratings.items.ids.item(s.argmax())!r}), multiply to {r.max() * s.max():g}, "
+            f"past the {frame.limit:g} that the declared bounds leave around their centre: "
+            "scale the magnitudes down or widen the bounds."
         )
     return Ranges(frame, r, s, float(r.mean()), float(s.mean()))
 
@@ -238,7 +246,7 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
         first = int(bad.argmax())
         raise ValueError(
             f"{bad.sum()} {kind} magnitudes are not positive numbers "
-            f"(first: {kind} {ids.ids[first]!r}: {values[first]:g})."
+            f"(first: {kind} {ids.ids.item(first)!r}: {values[first]:g})."
         )
     return values
 
@@ -282,7 +290,7 @@ def describe_contradictions(ratings: Ratings, ranges: Ranges, outside: NDArray[n
     relation = f"{value:g} > {upper[0]:g}" if value > upper[0] else f"{value:g} < {lower[0]:g}"
     return (
         f"{outside.sum()} of {outside.size} ratings lie outside their own range "
-        f"(first: user {ratings.users.ids[user]!r}, item {ratings.items.ids[item]!r}: {relation})."
+        f"(first: user {ratings.users.ids.item(user)!r}, item {ratings.items.ids.item(item)!r}: {relation})."
     )
 
 
@@ -292,6 +300,9 @@ def _widen(ratings: Ratings, ranges: Ranges, outside: NDArray[np.bool_]) -> Rang
     Where the cap stops one of the two, the second round lets the other take the rest.
     """
     frame, most = ranges.frame, np.sqrt(ranges.frame.limit)
+    if np.isfinite(most):  # share the largest product alike: then neither side is past its half of the limit
+        share = np.sqrt(ranges.item.max() / ranges.user.max())
+        ranges = replace(ranges, user=ranges.user * share, item=ranges.item / share)
     power = 0.5
     while outside.any():
         users, items = ratings.user_of_rating()[outside], ratings.by_user.indices[outside]
@@ -302,8 +313,8 @@ def _widen(ratings: Ratings, ranges: Ranges, outside: NDArray[np.bool_]) -> Rang
         np.maximum.at(item, items, factor)
         ranges = replace(
             ranges,
-            user=np.minimum(ranges.user * user, np.maximum(most, ranges.user)),
-            item=np.minimum(ranges.item * item, np.maximum(most, ranges.item)),
+            user=np.minimum(ranges.user * user, most),
+            item=np.minimum(ranges.item * item, most),
         )
         outside, power = contradictions(ratings, ranges), 1.0
     return ranges

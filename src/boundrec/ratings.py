@@ -32,6 +32,20 @@ class Csr(NamedTuple):
     data: NDArray[np.floating]
     weights: NDArray[np.floating]
 
+    def row_of_entry(self) -> NDArray[np.int32]:
+        """The row number of each entry."""
+        return np.repeat(np.arange(self.indptr.size - 1, dtype=np.int32), np.diff(self.indptr))
+
+    def sum_rows(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Σ over the entries of each row of one value an entry, in float64 and in order."""
+        return np.bincount(self.row_of_entry(), values, self.indptr.size - 1).astype(np.float64)
+
+    def row_weights(self) -> NDArray[np.float64]:
+        """n_i = Σ_j c_ij: the number of entries of each row where none is weighted."""
+        if self.weights.size:
+            return self.sum_rows(self.weights)
+        return np.diff(self.indptr).astype(np.float64)
+
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
@@ -60,9 +74,6 @@ class Ratings:
     def n_ratings(self) -> int:
         """Number of observations."""
         return int(self.by_user.indices.size)
-
-    def __len__(self) -> int:
-        return self.n_ratings
 
     def __repr__(self) -> str:
         return f"Ratings({self.n_ratings} ratings, {self.n_users} users × {self.n_items} items)"
@@ -163,11 +174,7 @@ class Ratings:
 
     def user_of_rating(self) -> NDArray[np.int32]:
         """Row number of the user of each entry of `by_user`."""
-        return _row_of_entry(self.by_user)
-
-    def item_of_rating(self) -> NDArray[np.int32]:
-        """Row number of the item of each entry of `by_item`."""
-        return _row_of_entry(self.by_item)
+        return self.by_user.row_of_entry()
 
     def keep(self, mask: NDArray[np.bool_]) -> Ratings:
         """The ratings where a mask over the entries of `by_user` is True; all users and items stay."""
@@ -332,10 +339,6 @@ def _transposed(csr: Csr, n_columns: int) -> Csr:
     if weights.size:
         weights = csr_array((weights, csr.indices, csr.indptr), shape=shape).tocsc().data
     return Csr(indptr, indices, other.data, weights)
-
-
-def _row_of_entry(csr: Csr) -> NDArray[np.int32]:
-    return np.repeat(np.arange(csr.indptr.size - 1, dtype=np.int32), np.diff(csr.indptr))
 
 
 def _pair_name(users: IdIndex, user: int | np.integer, items: IdIndex, item: int | np.integer) -> str:

@@ -6,6 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.parallel import RowPool, thread_count
-from boundrec.ratings import DUPLICATES, Csr, Ratings, pair_columns
+from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -25,6 +26,8 @@ Callback = Callable[[int, float, Any], object]
 UNKNOWN = ("mean", "nan", "raise")
 #: How many ratings the overall mean counts for in the mean of a user or an item.
 PRIOR_COUNT = 5.0
+#: An objective that has fallen to this share of its first value is as good as zero.
+NOTHING = 1e-12
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
 
@@ -43,17 +46,20 @@ class Side:
     csr: Csr
     radius: Floats
     factors: NDArray[np.floating]
+    #: A coordinate of the factors that this side holds fixed, if it does.
+    held: int | None = None
 
 
 class StoppingRule:
     """The paper's rule: the decrease is below ``tol`` for ``patience`` accepted iterations in a row.
 
-    The decrease is relative to max(F, 1), or absolute as printed in the paper (resolution A10).
+    The decrease is relative to F, whatever the unit of the ratings, or absolute as printed in the paper (resolution
+    A10).
     """
 
     def __init__(self, tol: float, patience: int, mode: str = "relative") -> None:
         self._tol, self._patience, self._relative = tol, patience, mode == "relative"
-        self._previous = np.inf
+        self._previous, self._zero = np.inf, 0.0
         self._calm = 0
         self.decrease = np.inf
 
@@ -61,8 +67,10 @@ class StoppingRule:
         """Take in one more sweep; True once the objective has come to rest."""
         if sweep.accepted:
             self.decrease = self._previous - sweep.objective
-            if self._relative and np.isfinite(self.decrease):
-                self.decrease /= max(abs(self._previous), 1.0)
+            if not np.isfinite(self._previous):
+                self._zero = NOTHING * abs(sweep.objective) or 1.0
+            elif self._relative:
+                self.decrease /= max(abs(self._previous), self._zero)
             self._calm = self._calm + 1 if self.decrease < self._tol else 0
             self._previous = sweep.objective
         return self._calm >= self._patience
@@ -70,7 +78,7 @@ class StoppingRule:
     @property
     def still_falling(self) -> bool:
         """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
-        return np.isfinite(self.decrease) and self.decrease > 100 * self._tol
+        return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
 
 
 class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -124,35 +132,64 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        return self._fit(ratings, callback)
+        with self._unchanged_on_error():
+            return self._fit(ratings, callback)
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """A fit that fails leaves the model as it was: fitted as before, or not at all."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
         self._learn_ids_and_means(ratings)
-        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
-            self._iterate(self._sweeps(ratings, pool, self._generator()), callback)
+        self._run(ratings, self._generator(), callback)
         return self
+
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
+        """From one start to the end of the iterations; False if told to stop before."""
+        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+            return self._iterate(self._sweeps(ratings, pool, rng), callback)
 
     # --- what a model provides ------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each; models add their own."""
-        for name, allowed in self.CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(f"{name}={value!r}: give one of {', '.join(map(repr, allowed))}.")
+        for name in self.CHOICES:
+            self._check_choice(name)
         if not is_whole(self.n_factors) or self.n_factors < self.MIN_FACTORS:
             raise ValueError(f"n_factors={self.n_factors!r}: give a whole number of at least {self.MIN_FACTORS}.")
         if self.max_iter is not None and (not is_whole(self.max_iter) or self.max_iter < 1):
             raise ValueError(f"max_iter={self.max_iter!r}: give a whole number of at least 1, or None.")
-        if np.dtype(self.dtype) not in (np.float32, np.float64):
+        if self.dtype not in ("float32", "float64", np.float32, np.float64):
             raise ValueError(f"dtype={self.dtype!r}: give float32 or float64.")
+        if not is_number(self.tol) or not self.tol >= 0:
+            raise ValueError(f"tol={self.tol!r}: give a number of at least 0.")
+        if not is_whole(self.patience) or self.patience < 1:
+            raise ValueError(f"patience={self.patience!r}: give a whole number of at least 1.")
         thread_count(self.n_jobs)
+
+    def _check_choice(self, name: str) -> None:
+        value, allowed = getattr(self, name), self.CHOICES[name]
+        if value not in allowed:
+            raise ValueError(f"{name}={value!r}: give one of {', '.join(map(repr, allowed))}.")
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         raise NotImplementedError
 
     def _default_max_iter(self) -> int:
         return 500
+
+    def _most_iterations(self) -> int:
+        return self._default_max_iter() if self.max_iter is None else self.max_iter
+
+    def _seeks_rest(self) -> bool:
+        """Whether being out of iterations is worth a warning; not where their number is part of the method."""
+        return True
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         """Predictions for row numbers that were trained."""
@@ -165,10 +202,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return np.random.default_rng(self.random_state.randint(2**31))
         return np.random.default_rng(self.random_state)
 
-    def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> None:
-        """Run an algorithm until it comes to rest, is told to stop, or is out of iterations."""
-        rule = StoppingRule(self.tol, self.patience, self.tol_mode)
-        max_iter = self._default_max_iter() if self.max_iter is None else self.max_iter
+    def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> bool:
+        """Run an algorithm until it comes to rest or is out of iterations; False if it was told to stop before."""
+        rule = self._stopping_rule()
+        max_iter = self._most_iterations()
         self.objectives_: list[float] = []
         self.seconds_: list[float] = []
         self.n_iter_ = self.n_rejected_ = 0
@@ -178,23 +215,28 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 complete = self.user_factors_.copy(), self.item_factors_.copy()
                 self._record(sweep, time.perf_counter() - began)
                 asked_to_stop = callback is not None and callback(self.n_iter_, sweep.objective, self) is True
-                if rule.converged(sweep) or asked_to_stop:
-                    return
+                if asked_to_stop:
+                    return False
+                if rule.converged(sweep):
+                    return True
                 if self.n_iter_ >= max_iter:
                     break
         except KeyboardInterrupt:
             if complete is None:
                 raise
             self.user_factors_, self.item_factors_ = complete
-            warnings.warn(f"interrupted: the model is that of sweep {self.n_iter_}.", stacklevel=4)
-            return
-        if rule.still_falling:
-            warnings.warn(
+            warn(f"interrupted: the model is that of sweep {self.n_iter_}.")
+            return False
+        if rule.still_falling and self._seeks_rest():
+            warn(
                 f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
                 f"{rule.decrease:.2g} an iteration: raise max_iter for a closer fit, or tol if this is close enough.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
+        return True
+
+    def _stopping_rule(self) -> StoppingRule:
+        return StoppingRule(self.tol, self.patience, self.tol_mode)
 
     def _record(self, sweep: Sweep, seconds: float) -> None:
         self.objectives_.append(sweep.objective)
@@ -216,21 +258,30 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _codes(self, X: Any) -> tuple[Codes, Codes]:
         """Row numbers of the ids in X; −1 for ids without a training rating."""
         check_is_fitted(self, "item_factors_")
+        self._check_choice("on_unknown")  # it may have been set after the fit
         users, items = pair_columns(X)
-        user_codes, item_codes = self.user_ids_.codes(users), self.item_ids_.codes(items)
-        user_codes = np.where((user_codes >= 0) & self._user_seen[user_codes], user_codes, -1)
-        item_codes = np.where((item_codes >= 0) & self._item_seen[item_codes], item_codes, -1)
+        return (
+            self._known_codes("user", users, self.user_ids_, self._user_seen),
+            self._known_codes("item", items, self.item_ids_, self._item_seen),
+        )
+
+    def _known_codes(self, kind: str, column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:
+        codes = ids.codes(column)
+        codes = np.where((codes >= 0) & seen[codes], codes, -1)
         if self.on_unknown == "raise":
-            self._refuse_unknown("user", users, user_codes)
-            self._refuse_unknown("item", items, item_codes)
-        return user_codes, item_codes
+            self._refuse_unknown(kind, column, codes)
+        if codes.size and (codes < 0).all():
+            asked, known = type(_plain(column[0])).__name__, type(ids.ids.item(0)).__name__
+            if asked != known:
+                warn(f"no {kind} is known: the {kind}s asked for are {asked}, those of the fit {known}.")
+        return codes
 
     def _refuse_unknown(self, kind: str, ids: Any, codes: Codes) -> None:
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
             raise ValueError(
-                f"{unknown.size} pairs have a {kind} without training ratings (first: row {unknown[0]}, "
-                f'{kind} {list(ids)[unknown[0]]!r}). Pass on_unknown="mean" or "nan" to have them answered.'
+                f"{unknown.size} of {codes.size} pairs have no {kind} with training ratings (first: row {unknown[0]}, "
+                f'{kind} {_plain(ids[unknown[0]])!r}). Pass on_unknown="mean" or "nan" to have them answered.'
             )
 
     def _predict_codes(self, users: Codes, items: Codes) -> Floats:
@@ -255,7 +306,8 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = 2
         self.user_ids_, self.item_ids_ = ratings.users, ratings.items
         self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items
-        self.mean_ = float(ratings.by_user.data.mean())
+        weights = ratings.by_user.weights
+        self.mean_ = float(np.average(ratings.by_user.data, weights=weights if weights.size else None))
         self.user_means_, self._user_seen = _shrunken_means(ratings.by_user, self.mean_)
         self.item_means_, self._item_seen = _shrunken_means(ratings.by_item, self.mean_)
 
@@ -264,6 +316,24 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python object that a message should show."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn about the line that called boundrec, however deep inside it we are."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "boundrec":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a setting is a real number (True and False are not)."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
@@ -279,6 +349,5 @@ def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
 
 def _shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings."""
-    counts = np.diff(csr.indptr)
-    totals = np.bincount(np.repeat(np.arange(len(counts)), counts), csr.data, len(counts))
-    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), counts > 0
+    counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
+    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), np.diff(csr.indptr) > 0

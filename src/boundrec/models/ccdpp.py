@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.models.base import Sweep, is_whole
-from boundrec.models.ridge import RidgeSide, check_ridge, row_weights
+from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import FEW_RANGES, RowPool
 from boundrec.ratings import Csr, Ratings
@@ -127,7 +127,7 @@ class CCDPlusPlus(RivalModel):
 
     def _side(self, csr: Csr, factors: NDArray[np.floating], n_others: int) -> RidgeSide:
         """One side at the start: the items' factors are zero, so the residuals are the ratings."""
-        counts = row_weights(csr) if self.ridge_mode == "weighted" else np.ones(len(factors))
+        counts = csr.row_weights() if self.ridge_mode == "weighted" else np.ones(len(factors))
         # Nearly all the time goes into fetching indices and residuals: short indices are a tenth less of it.
         indices: Any = csr.indices.astype(np.uint16) if n_others <= 1 << 16 else csr.indices
         return RidgeSide(

@@ -10,34 +10,22 @@ solvers that only ever see centred ratings and magnitudes.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, Side, Sweep
+from boundrec.models.base import Callback, Floats, Side, Sweep, is_whole
+from boundrec.models.bounded import BoundedModel
+from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
+from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
-from boundrec.ranges import (
-    CONTRADICTIONS,
-    FORMS,
-    MAGNITUDES,
-    Ranges,
-    check_bounds,
-    constant_magnitudes,
-    describe_contradictions,
-    frame_for,
-    given_magnitudes,
-    historical_magnitudes,
-    settle_contradictions,
-)
+from boundrec.ranges import check_bounds
 from boundrec.ratings import Ratings
 
 
-class MBMF(FactorisationModel):
+class MBMF(BoundedModel):
     """Magnitude Bounded Matrix Factorisation: every prediction lies in a range of its own.
 
     Minimises Σ_observed (v_ij − centre_ij − w_i·h_j)² subject to |w_i| = r_i and |h_j| = s_j (or ≤).
@@ -50,8 +38,8 @@ class MBMF(FactorisationModel):
         What every rating is known to obey: ``(lo, hi)``, ``(lo, None)``, ``(None, hi)`` or None. A promise:
         ratings outside are refused, and form c keeps every prediction inside.
     form
-        ``"c"`` centres the ranges, so both ends are bounds; ``"n"`` works on non-negative data and guards the
-        upper end only.
+        ``"c"`` centres the ranges, so every declared end is guarded; ``"n"`` works on non-negative data and guards
+        only the upper end of a range with two.
     magnitudes
         ``"auto"``: from history when it is given, else from the bounds (from the training ratings if only one
         end is bounded). ``"range"``: one range for all. ``"history"``: from past ratings, or from the training
@@ -80,6 +68,18 @@ class MBMF(FactorisationModel):
         ``"drop"`` the ratings, ``"raise"``.
     duplicates
         What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    biases
+        Give every user and every item a bias of its own, inside the bound: two more columns of the factors, of which
+        each side holds one fixed. For the ball only.
+    ridge
+        Weight of Σ n_i|w_i|² + Σ n_j|h_j|² beside the squared error, in units of the mean half-width of the ranges.
+        For the ball only.
+    slack
+        τ ≥ 1: the fit may use centre ± τ·r·s, and a strictly increasing map leads predictions back into the range,
+        without the ties that clipping makes. For the ball only.
+    n_restarts
+        Fit from so many starts and average them into one model, with as many times the factors and the same
+        guarantee.
     max_iter, tol, patience, tol_mode
         At most so many iterations (None: 500 for the angle solver, 20 sweeps for the exact one); stop earlier when
         the objective's ``"relative"`` (or ``"absolute"``) decrease is below ``tol`` for ``patience`` in a row.
@@ -116,17 +116,14 @@ class MBMF(FactorisationModel):
     """
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **FactorisationModel.CHOICES,
-        "form": FORMS,
+        **BoundedModel.CHOICES,
         "constraint": ("ball", "sphere"),
         "solver": ("exact", "angles"),
         "init": ("auto", "angles", "sphere", "orthant"),
         "step": ("dynamic", "fixed", "line-search"),
         "steps": ("separate", "shared"),
-        "on_contradiction": CONTRADICTIONS,
         "tol_mode": ("relative", "absolute"),
     }
-    MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
 
     def __init__(
         self,
@@ -146,6 +143,10 @@ class MBMF(FactorisationModel):
         on_unknown: str = "mean",
         on_contradiction: str = "keep",
         duplicates: str = "raise",
+        biases: bool = False,
+        ridge: float = 0.0,
+        slack: float = 1.0,
+        n_restarts: int = 1,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -170,6 +171,10 @@ class MBMF(FactorisationModel):
         self.on_unknown = on_unknown
         self.on_contradiction = on_contradiction
         self.duplicates = duplicates
+        self.biases = biases
+        self.ridge = ridge
+        self.slack = slack
+        self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
@@ -191,107 +196,44 @@ class MBMF(FactorisationModel):
         }
         return cls(n_factors, form=form, **{**paper, **settings})
 
-    # --- fitting --------------------------------------------------------------------------------------------
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        history: Any = None,
-        sample_weight: ArrayLike | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X
-            Two columns of ids, users and items (array, list of pairs, pandas, polars or pyarrow), or a scipy
-            sparse matrix of users × items whose stored entries are the observations, or a `Ratings`.
-        y
-            One rating for each row of X; None for a sparse matrix or a `Ratings`.
-        history
-            Past ratings that set the magnitudes, as ``(X_past, y_past)``, a sparse matrix or a `Ratings`.
-        sample_weight
-            How much each rating counts; None counts each once. Magnitudes do not depend on it.
-        callback
-            Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
-        """
-        self._check_settings()
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        bounds = check_bounds(self.bounds)
-        ratings.check_bounds(bounds)
-        past = self._read_history(history, ratings)
-        self._ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
-        ratings = self._settle(ratings)
-        if self.n_factors > min(ratings.n_users, ratings.n_items):
-            warnings.warn(
-                f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
-                "can determine; fewer factors give the same fit.",
-                stacklevel=2,
-            )
-        return self._fit(ratings, callback)
-
-    def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
-        if history is None:
-            return None
-        pairs = history if isinstance(history, (tuple, list)) else (history,)
-        if len(pairs) > 2:
-            raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
-        past = Ratings.read(*pairs, duplicates=self.duplicates)
-        past.check_bounds(check_bounds(self.bounds))
-        known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
-        if not known:
-            raise ValueError(
-                f"history shares no user and no item with the ratings (its first user is {past.users.ids[0]!r}, "
-                f"theirs {ratings.users.ids[0]!r}): give both the same kind of ids."
-            )
-        return past
-
-    def _choose_ranges(self, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
-        """Frame and magnitudes for these ratings (resolutions A13 to A17)."""
-        bounds = check_bounds(self.bounds)
-        values = ratings.by_user.data if past is None else np.append(ratings.by_user.data, past.by_user.data.min())
-        frame = frame_for(bounds, self.form, values)
-        if not isinstance(self.magnitudes, str):
-            return given_magnitudes(frame, ratings, self.magnitudes, from_matrix)
-        one_sided = (bounds[0] is None) != (bounds[1] is None)
-        automatic = self.magnitudes in ("auto", "paper")
-        if self.magnitudes == "range" or (automatic and past is None and not one_sided):
-            return constant_magnitudes(frame, bounds, ratings)
-        cap = self.magnitudes != "paper"
-        return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
-
-    def _settle(self, ratings: Ratings) -> Ratings:
-        """Deal with ratings outside their own range; one warning says how many there are."""
-        before, ranges = ratings, self._ranges
-        ratings, self._ranges, outside = settle_contradictions(before, ranges, self.on_contradiction)
-        self.infeasible_share_ = float(outside.mean())
-        self.user_magnitudes_, self.item_magnitudes_ = self._ranges.user, self._ranges.item
-        if outside.any() and self.on_contradiction == "keep":
-            warnings.warn(
-                f"{describe_contradictions(before, ranges, outside)} "
-                'Pass on_contradiction="widen" or "drop" to settle them.',
-                stacklevel=3,
-            )
-        return ratings
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
+        """Fit once, or average several restarts into one model with the same guarantee."""
+        if self.n_restarts == 1:
+            return super()._run(ratings, rng, callback)
+        users, items, go_on = [], [], True
+        for generator in rng.spawn(self.n_restarts):
+            go_on = super()._run(ratings, generator, callback)
+            users.append(self.user_factors_)
+            items.append(self.item_factors_)
+            if not go_on:
+                break
+        self.user_factors_, self.item_factors_ = (stack(samples, 2 * self.biases) for samples in (users, items))
+        return go_on
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         ranges, dtype = self._ranges, np.dtype(self.dtype)
-        by_user = ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype)
-        by_item = ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype)
-        self.user_factors_ = self._start(ranges.user, rng).astype(dtype)
-        self.item_factors_ = self._start(ranges.item, rng).astype(dtype)
-        users = Side(by_user, ranges.user, self.user_factors_)
-        items = Side(by_item, ranges.item, self.item_factors_)
+        by_user, by_item = self._centred(ratings, dtype)
+        self.slack_ = float(self.slack)
+        room = np.sqrt(self.slack_)
+        self.user_factors_ = self._start(room * ranges.user, rng).astype(dtype)
+        self.item_factors_ = self._start(room * ranges.item, rng).astype(dtype)
+        if self.form == "n" and ranges.frame.offset == check_bounds(self.bounds)[1]:
+            self.item_factors_ *= -1  # ratings below their only bound: products start below zero, too
+        users = Side(by_user, room * ranges.user, self.user_factors_)
+        items = Side(by_item, room * ranges.item, self.item_factors_)
         if self.solver == "angles":
             turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
             return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
-        return alternate(users, items, pool, self.constraint)
+        products = ranges.product(ratings.user_of_rating(), by_user.indices)
+        if self.biases:
+            mean = float(np.mean(by_user.data / products)) / self.slack_
+            users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
+            items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
+            self.user_factors_, self.item_factors_ = users.factors, items.factors
+        return alternate(users, items, pool, self.constraint, self.ridge * float(products.mean()))
 
     def _start(self, radius: Floats, rng: np.random.Generator) -> Floats:
         """Random factors on their spheres (resolution A8)."""
@@ -300,56 +242,28 @@ class MBMF(FactorisationModel):
             init = "angles" if self.solver == "angles" else "orthant" if self.form == "n" else "sphere"
         return start_rows(init, radius, self.n_factors, rng)
 
-    # --- predictions ----------------------------------------------------------------------------------------
-
-    def predict(self, X: Any, return_range: bool = False) -> Any:
-        """Predict the rating of each pair of ids; every prediction lies inside its own range.
-
-        Parameters
-        ----------
-        X
-            Two columns of ids.
-        return_range
-            Also return the lower and upper end of each pair's range.
-
-        Returns
-        -------
-        prediction, or (prediction, lower, upper)
-        """
-        users, items = self._codes(X)
-        predictions = self._predict_codes(users, items)
-        lower, upper = self._ranges.interval(self._ranges.product(users, items))
-        predictions = np.clip(predictions, lower, upper)  # past rounding nothing is cut but answers for the unknown
-        return (predictions, lower, upper) if return_range else predictions
-
-    def predict_range(self, X: Any) -> tuple[Floats, Floats]:
-        """The range of each pair of ids: what its prediction can be at least and at most."""
-        return self._ranges.interval(self._ranges.product(*self._codes(X)))
-
-    def _predict_known(self, users: Codes, items: Codes) -> Floats:
-        centre = self._ranges.centre(self._ranges.product(users, items))
-        return np.asarray(centre + super()._predict_known(users, items))
-
     # --- settings -------------------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
         super()._check_settings()
-        if not 0 < self.history_share <= 1:
-            raise ValueError(f"history_share={self.history_share!r}: give a share above 0 and up to 1.")
-        if self.history_count is not None and not self.history_count > 0:
-            raise ValueError(
-                f"history_count={self.history_count!r}: give a positive number, or None for history_share."
-            )
         if not self.initial_step > 0:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
-        if isinstance(self.magnitudes, str) and self.magnitudes not in MAGNITUDES:
-            raise ValueError(f"magnitudes={self.magnitudes!r}: give one of {MAGNITUDES}, or a pair of mappings.")
+        if not 1 <= self.slack < STEEPEST:
+            raise ValueError(f"slack={self.slack!r}: give a number of at least 1 and below {STEEPEST:g}.")
+        if not 0 <= self.ridge < np.inf:
+            raise ValueError(f"ridge={self.ridge!r}: give a number of at least 0.")
+        if not is_whole(self.n_restarts) or self.n_restarts < 1:
+            raise ValueError(f"n_restarts={self.n_restarts!r}: give a whole number of at least 1.")
+        if self.constraint == "sphere" and (self.biases or self.ridge or self.slack != 1):
+            raise ValueError(
+                f"biases={self.biases!r}, ridge={self.ridge!r}, slack={self.slack!r}: on the sphere norms are fixed "
+                'and these have no place; pass constraint="ball", or biases=False, ridge=0, slack=1.'
+            )
         if self.solver == "angles" and self.constraint == "ball":
             raise ValueError(
                 'solver="angles" moves on spheres: pass constraint="sphere", or solver="exact" for the ball.'
             )
-        check_bounds(self.bounds)
 
 
 def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
@@ -360,31 +274,9 @@ def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generat
         phi = rng.uniform(0.0, np.pi, (len(radius), n_factors - 1))
         phi[:, -1] *= 2
         rows = np.empty((len(radius), n_factors))
-        spherical_to_cartesian(phi, radius, rows, 0, len(radius))
+        spherical_to_cartesian(phi, radius, np.empty((*phi.shape, 2)), rows, 0, len(radius))
         return rows
     rows = rng.standard_normal((len(radius), n_factors))
     if init == "orthant":
         rows = np.abs(rows)
     return np.asarray(rows * (radius / np.linalg.norm(rows, axis=1))[:, None])
-
-
-def alternate(users: Side, items: Side, pool: RowPool, constraint: str) -> Iterator[Sweep]:
-    """Exact alternation: every item's row, then every user's, goes to the global minimum of its quadratic."""
-    from boundrec.kernels import squared_errors
-
-    errors = np.empty(len(users.factors))
-    while True:
-        _solve(items, users.factors, pool, constraint)
-        _solve(users, items.factors, pool, constraint)
-        pool.run(squared_errors, users.csr.indptr, users.csr, users.factors, items.factors, errors)
-        yield Sweep(float(errors.sum()))
-
-
-def _solve(side: Side, fixed: NDArray[np.floating], pool: RowPool, constraint: str) -> None:
-    """One half-step: the rows of ``side`` with the other side fixed."""
-    from boundrec.kernels import solve_rows_ball, solve_rows_sphere
-
-    if constraint == "ball":
-        pool.run(solve_rows_ball, side.csr.indptr, side.csr, fixed, side.radius, 0.0, side.factors)
-    else:
-        pool.run(solve_rows_sphere, side.csr.indptr, side.csr, fixed, side.radius, side.factors)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.models.base import Sweep
-from boundrec.models.ridge import RidgeSide, check_ridge, row_weights
+from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
@@ -102,7 +102,7 @@ class NMF(RivalModel):
         self._offset = self._shift(ratings)
         self.user_factors_, self.item_factors_ = self._start(ratings, rng)
         users, items = (
-            RidgeSide(self._above_offset(csr), factors, self.ridge * row_weights(csr))
+            RidgeSide(self._above_offset(csr), factors, self.ridge * csr.row_weights())
             for csr, factors in ((ratings.by_user, self.user_factors_), (ratings.by_item, self.item_factors_))
         )
         return multiply(users, items, pool)

@@ -24,13 +24,6 @@ class RidgeSide:
         return float(np.einsum("i,ik,ik->", self.ridge, self.factors, self.factors, dtype=np.float64))
 
 
-def row_weights(csr: Csr) -> Floats:
-    """n_i = Σ_j c_ij: the number of ratings in each row where none is weighted."""
-    rows = np.repeat(np.arange(len(csr.indptr) - 1), np.diff(csr.indptr))
-    weights = csr.weights if csr.weights.size else None
-    return np.bincount(rows, weights, len(csr.indptr) - 1).astype(np.float64)
-
-
 def check_ridge(ridge: float) -> None:
     """Refuse a ridge that is negative or not a number."""
     if not 0 <= ridge < np.inf:

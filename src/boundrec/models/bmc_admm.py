@@ -1,0 +1,385 @@
+"""BMC-ADMM, bounded matrix completion by splitting (Fang, Zhang, Shao and Hsieh, IJCAI 2017).
+
+    min ½ Σ_observed c (v − x)² + λ‖Z‖_*   with   X + E = Z,  Z = T,  lower ≤ T ≤ upper
+
+X lives on the observations and E off them; Z is the model. With multipliers y (of X + E = Z) and ρB (of Z = T), one
+iteration is
+
+    Z = SVT_{λ/2ρ}( ½[X + E + T + y/ρ − B] )        match the rank
+    x = (c v + ρz − y)/(c + ρ),  E = Z              match the observations
+    T = clip(Z + B),  y += ρ(x − z),  B += Z − T    match the range
+
+In this order y is 0 off the observations and B is 0 wherever Z + B was inside the range, so that what the SVT sees is
+
+    Z + ½[ (x − z + y/ρ) + (T − Z) − B ]  =  a matrix of low rank + two sparse ones
+
+and no N × M matrix is ever formed. Only the search for entries outside the range looks at all pairs, row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from threadpoolctl import ThreadpoolController
+
+from boundrec.models.base import Callback, Floats, Sweep
+from boundrec.models.cost import announce_if_long
+from boundrec.models.rival import RivalModel
+from boundrec.parallel import RowPool, thread_count
+from boundrec.ranges import check_bounds
+from boundrec.ratings import Csr, Ratings
+
+#: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.
+SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.4e-9, 3e-9
+#: Vectors iterated besides those that are kept, and rounds of iteration: the last subspace is a good start.
+EXTRA_VECTORS, ROUNDS = 5, 2
+#: Residuals further apart than this change the splitting's penalty, by this factor.
+IMBALANCE, REBALANCE = 10.0, 2.0
+#: Residuals below this many times ``tol``, relative to half the range at every rating, end the fit.
+RESIDUAL_TOLERANCE = 10.0
+
+
+class BMCADMM(RivalModel):
+    """Bounded matrix completion: min ½ Σ_observed (v_ij − z_ij)² + penalty·‖Z‖_*, all of Z inside the bounds.
+
+    The problem is convex where ``n_factors`` does not cap the rank. The range is met in the limit: `max_violation_`
+    says how far the model still passes it.
+
+    Parameters
+    ----------
+    n_factors
+        The largest rank of Z (resolution A21).
+    bounds
+        ``(lo, hi)``, both needed. Ratings outside are refused.
+    penalty
+        λ, the weight of the nuclear norm.
+    rho
+        ρ, where the penalty of the splitting starts; it is balanced as the fit goes on and has no influence on
+        the solution.
+    clip
+        Cut predictions to the bounds.
+    on_unknown
+        What pairs with an id that has no training rating get: the known side's ``"mean"``, ``"nan"``, or an error
+        (``"raise"``).
+    duplicates
+        What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    max_iter, tol, patience
+        At most so many iterations (None: 500); stop earlier when the objective's relative decrease is below ``tol``
+        for ``patience`` in a row, or when both residuals are below 10 ``tol`` of half the range.
+    dtype
+        ``"float64"`` or ``"float32"``, for the stored factors; the fit is in float64.
+    random_state
+        Seed of the first subspace.
+    n_jobs
+        Threads; None for every core. The result has the same bits for any number.
+    verbose
+        1 prints a line for every iteration to stderr.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_
+        U√s and V√s of Z = U diag(s) Vᵀ; columns past its rank are zero.
+    max_violation_
+        How far the product of any user and item passes the bounds at most; 0 where none does.
+    rho_
+        ρ at the end.
+    n_rejected_
+        Iterations in which the objective rose, as it may while the range is being met; the stopping rule passes
+        over them.
+
+    Examples
+    --------
+    >>> from boundrec import BMCADMM
+    >>> X = [("ann", "tea"), ("ann", "rum"), ("bob", "tea"), ("bob", "gin"), ("eve", "rum"), ("eve", "gin")]
+    >>> model = BMCADMM(n_factors=2, bounds=(1, 5), random_state=0).fit(X, [5, 1, 4, 5, 2, 1])
+    >>> model.max_violation_ < 0.01
+    True
+    """
+
+    NEEDS_BOUNDS = True
+
+    def __init__(
+        self,
+        n_factors: int = 20,
+        *,
+        bounds: Any = None,
+        penalty: float = 1.0,
+        rho: float = 1.0,
+        clip: bool = False,
+        on_unknown: str = "mean",
+        duplicates: str = "raise",
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        patience: int = 10,
+        dtype: Any = "float64",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.bounds = bounds
+        self.penalty = penalty
+        self.rho = rho
+        self.clip = clip
+        self.on_unknown = on_unknown
+        self.duplicates = duplicates
+        self.max_iter = max_iter
+        self.tol = tol
+        self.patience = patience
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def estimated_seconds(self, n_users: int, n_items: int, n_ratings: int | None = None) -> float:
+        """How long a fit may take at most: ``max_iter`` iterations, at the speed of one core times the threads.
+
+        Parameters
+        ----------
+        n_users, n_items
+            Size of the matrix.
+        n_ratings
+            Number of ratings; None for a full matrix.
+        """
+        n_pairs = n_users * n_items
+        n_ratings = n_pairs if n_ratings is None else n_ratings
+        iterations = self._default_max_iter() if self.max_iter is None else self.max_iter
+        each = self.n_factors * (n_pairs * SECONDS_PER_PAIR + n_ratings * SECONDS_PER_RATING)
+        return each * iterations / thread_count(self.n_jobs)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if not self.penalty >= 0:
+            raise ValueError(f"penalty={self.penalty!r}: give a number of at least 0.")
+        if not 0 < self.rho < np.inf:
+            raise ValueError(f"rho={self.rho!r}: give a positive number.")
+
+    def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
+        announce_if_long(
+            self.estimated_seconds(ratings.n_users, ratings.n_items, ratings.n_ratings),
+            f"BMCADMM with n_factors={self.n_factors} on {ratings.n_users:,} × {ratings.n_items:,} pairs",
+            "it searches all of them in every iteration; lower max_iter or n_factors",
+        )
+        super()._fit(ratings, callback)
+        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+            self.max_violation_ = largest_violation(self.user_factors_, self.item_factors_, self._span(), pool)
+        return self
+
+    def _span(self) -> tuple[float, float]:
+        """Centre and half-width of the range."""
+        low, high = (float(end) for end in check_bounds(self.bounds) if end is not None)
+        return (low + high) / 2, (high - low) / 2
+
+    def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
+        splitting = Splitting(ratings, self._span(), self.n_factors, self.penalty, self.rho, pool, rng)
+        self.user_factors_ = np.zeros((ratings.n_users, self.n_factors), self.dtype)
+        self.item_factors_ = np.zeros((ratings.n_items, self.n_factors), self.dtype)
+        small = RESIDUAL_TOLERANCE * self.tol * splitting.half * np.sqrt(ratings.n_ratings)
+        before = np.inf
+        while True:
+            splitting.iterate()
+            self.rho_ = splitting.rho
+            self._store(splitting.Z)
+            # The objective may rise while the range is being met: that is no rest.
+            yield Sweep(splitting.objective, accepted=splitting.objective <= (1 + self.tol) * before)
+            before = splitting.objective
+            if max(splitting.primal, splitting.dual) <= small:
+                return
+            splitting.balance()
+
+    def _store(self, Z: LowRank) -> None:
+        """The factors U√s and V√s of Z; columns past its rank are zero."""
+        root = np.sqrt(Z.values)
+        for factors, vectors in ((self.user_factors_, Z.U), (self.item_factors_, Z.V)):
+            factors[:] = 0
+            factors[:, : root.size] = vectors * root
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """U diag(values) Vᵀ with orthonormal columns."""
+
+    U: Floats
+    values: Floats
+    V: Floats
+
+    @property
+    def left(self) -> Floats:
+        """U diag(values)."""
+        return self.U * self.values
+
+    def times(self, Q: Floats) -> Floats:
+        """The product with Q."""
+        return self.left @ (self.V.T @ Q)
+
+    def transposed(self) -> LowRank:
+        """The transpose."""
+        return LowRank(self.V, self.values, self.U)
+
+    def distance(self, other: LowRank) -> float:
+        """Frobenius norm of the difference, to rounding: ‖[left, −left'] [V, V']ᵀ‖ from two triangles."""
+        stacked = np.hstack([self.left, -other.left]), np.hstack([self.V, other.V])
+        left, right = (np.asarray(np.linalg.qr(columns, mode="r")) for columns in stacked)
+        return float(np.linalg.norm(left @ right.T))
+
+
+@dataclass
+class Order:
+    """One row order of the ratings, with y and x − z at each of them, and sums over each row."""
+
+    csr: Csr
+    state: tuple[Floats, Floats]
+    sums: Floats
+
+    @classmethod
+    def start(cls, csr: Csr, centre: float, rho: float) -> Order:
+        """The state before the first iteration: z = centre, y = 0, and x between the rating and z."""
+        weight = csr.weights if csr.weights.size else 1.0
+        gap = weight * (csr.data - centre) / (weight + rho)
+        return cls(csr, (np.zeros(csr.data.size), gap), np.empty((len(csr.indptr) - 1, 3)))
+
+
+class Splitting:
+    """The iteration above, on a Z of low rank and sparse B; X, E, T and the multipliers are never dense."""
+
+    def __init__(
+        self,
+        ratings: Ratings,
+        span: tuple[float, float],
+        rank: int,
+        penalty: float,
+        rho: float,
+        pool: RowPool,
+        rng: np.random.Generator,
+    ) -> None:
+        self.centre, self.half = span
+        self.rho, self._penalty, self._pool = rho, penalty, pool
+        weights = ratings.by_user.weights
+        self._curvature = float(weights.max()) if weights.size else 1.0  # of the loss, at most
+        self.shape = n_users, n_items = ratings.n_users, ratings.n_items
+        self.by_user = Order.start(ratings.by_user, self.centre, rho)
+        self.by_item = Order.start(ratings.by_item, self.centre, rho)
+        self.Z = constant_matrix(self.shape, self.centre)
+        self.B: Any = csr_array(self.shape)  # B of the last iteration
+        self.moved: Any = csr_array(self.shape)  # T − Z, by how much clipping moved Z
+        self._rank, self._capped = min(rank, *self.shape), False
+        width = min(self._rank + EXTRA_VECTORS, *self.shape)
+        self._blas = ThreadpoolController()  # held to one thread, since more of them change the bits of a product
+        with self._blas.limit(limits=1, user_api="blas"):
+            self._basis: Floats = np.linalg.qr(rng.standard_normal((n_items, width)))[0]
+        self._rounds = 1 if width == min(self.shape) else ROUNDS  # all there is: nothing to iterate for
+        self._row_work = n_items * np.arange(n_users + 1)  # all pairs, row by row
+
+    def iterate(self) -> None:
+        """Match the rank, the observations and the range in turn, and measure both residuals."""
+        before, moved_before = self.Z, self.moved
+        with self._blas.limit(limits=1, user_api="blas"):
+            self._match_rank()
+            change = self.Z.distance(before)
+        self._match_observations()
+        self._match_range()
+        loss, square, gap_change = self.by_user.sums.sum(axis=0)
+        self.objective = float(0.5 * loss + self._penalty * self.Z.values.sum())
+        self.primal = float(np.sqrt(square + _norm(self.moved) ** 2))
+        # ρ‖2ΔZ + Δ(X − Z) + Δ(T − Z)‖, each part by itself: an upper bound that needs no common pattern.
+        self.dual = float(self.rho * (2 * change + np.sqrt(gap_change) + _norm(self.moved - moved_before)))
+
+    def balance(self) -> None:
+        """Double or halve ρ when one residual is ten times the other.
+
+        Where the rank is capped the problem is not convex, and with a ρ below the curvature of the loss the iteration
+        can run in circles: there ρ does not go, or stay, below it.
+        """
+        floor = self._curvature if self._capped else 0.0
+        if self.primal > IMBALANCE * self.dual or self.rho < floor:
+            self.rescale(self.rho * REBALANCE)
+        elif self.dual > IMBALANCE * self.primal and self.rho / REBALANCE >= floor:
+            self.rescale(self.rho / REBALANCE)
+
+    def rescale(self, rho: float) -> None:
+        """Go on with another ρ: y stays, B is a multiplier over ρ."""
+        self.B = self.B * (self.rho / rho)
+        self.rho = rho
+
+    # --- Z ----------------------------------------------------------------------------------------------------
+
+    def _match_rank(self) -> None:
+        """Z ← SVT of the splitting's mean, by subspace iteration from the last right vectors."""
+        correction = (self.moved - self.B).tocsr()
+        transposed = correction.T.tocsr()
+        back = self.Z.transposed()
+        for _ in range(self._rounds):
+            P = np.linalg.qr(self._times(self.by_user, self.Z, correction, self._basis))[0]
+            image = self._times(self.by_item, back, transposed, P)
+            self._basis, values, rotation = np.linalg.svd(image, full_matrices=False)
+        values = values - self._penalty / (2 * self.rho)
+        rank = int(np.count_nonzero(values > 0))
+        self._capped = rank > self._rank
+        rank = min(rank, self._rank)
+        self.Z = LowRank((P @ rotation.T)[:, :rank], values[:rank], self._basis[:, :rank])
+
+    def _times(self, order: Order, Z: LowRank, correction: Any, Q: Floats) -> Floats:
+        """(Z + ½[(x − z + y/ρ) + (T − Z) − B]) Q, or the same of its transpose."""
+        from boundrec.kernels import times_observed
+
+        sparse = np.empty((len(order.csr.indptr) - 1, Q.shape[1]))
+        Q = np.ascontiguousarray(Q)
+        self._pool.run(times_observed, order.csr.indptr, order.csr, order.state, 1 / self.rho, Q, sparse)
+        sparse += correction @ Q
+        return Z.times(Q) + 0.5 * sparse
+
+    # --- X and T ----------------------------------------------------------------------------------------------
+
+    def _match_observations(self) -> None:
+        """X and y, in both orders of the ratings."""
+        from boundrec.kernels import match_observations
+
+        left, right = np.ascontiguousarray(self.Z.left), np.ascontiguousarray(self.Z.V)
+        for order, rows, fixed in ((self.by_user, left, right), (self.by_item, right, left)):
+            self._pool.run(
+                match_observations, order.csr.indptr, order.csr, rows, fixed, self.rho, order.state, order.sums
+            )
+
+    def _match_range(self) -> None:
+        """T = clip(Z + B) and B ← Z + B − T, which is nonzero only where Z + B is outside the range."""
+        from boundrec.kernels import collect_outside, count_outside
+
+        left, by_feature = np.ascontiguousarray(self.Z.left), np.ascontiguousarray(self.Z.V.T)
+        span, old = (self.centre, self.half), (self.B.indptr, self.B.indices, self.B.data)
+        counts = np.empty(self.shape[0], np.int64)
+        self._pool.run(count_outside, self._row_work, left, by_feature, span, old, counts)
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        outside = indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+        self._pool.run(collect_outside, self._row_work, left, by_feature, span, old, outside)
+        B = csr_array((outside[2], outside[1], indptr), shape=self.shape)
+        self.moved, self.B = self.B - B, B
+
+
+def constant_matrix(shape: tuple[int, int], value: float) -> LowRank:
+    """A matrix with one value everywhere, of rank one."""
+    n_rows, n_columns = shape
+    sign = -1.0 if value < 0 else 1.0
+    U = np.full((n_rows, 1), sign / np.sqrt(n_rows))
+    return LowRank(U, np.array([abs(value) * np.sqrt(n_rows * n_columns)]), np.full((n_columns, 1), n_columns**-0.5))
+
+
+def largest_violation(
+    rows: NDArray[np.floating], fixed: NDArray[np.floating], span: tuple[float, float], pool: RowPool
+) -> float:
+    """How far any product of a row and a fixed row passes centre ± half; 0 where none does."""
+    from boundrec.kernels import farthest
+
+    centre, half = span
+    far = np.empty(len(rows))
+    pool.run(farthest, len(fixed) * np.arange(len(rows) + 1), rows, np.ascontiguousarray(fixed.T), centre, far)
+    return max(0.0, float(far.max()) - half)
+
+
+def _norm(matrix: Any) -> float:
+    """Frobenius norm of a sparse matrix."""
+    return float(np.sqrt(np.sum(matrix.data**2)))

@@ -1,0 +1,205 @@
+"""BMF, Bounded Matrix Factorisation (Kannan, Ishteva and Park): all N × M products stay in one range.
+
+Coordinate descent in which no entry moves further than the ratio test allows:
+
+    wanted    step* = Σ_observed e_ij h_jk / Σ_observed h_jk²
+    allowed   lower ≤ w_i·h_j + step·h_jk ≤ upper for every j, rated or not
+
+Row by row, so that one row of the product is all that is ever in memory. From a feasible start every step is allowed
+to be nothing, so the range is never left and the loss never rises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.models.base import Floats, Sweep
+from boundrec.models.cost import announce_if_long
+from boundrec.models.rival import RivalModel
+from boundrec.parallel import RowPool, thread_count
+from boundrec.ranges import check_bounds
+from boundrec.ratings import Csr, Ratings
+
+#: Measured on one core: the ratio test, for a pair and a factor; the normal equations, for a rating and two factors.
+SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.6e-9, 0.2e-9
+#: An entry below this is zero to the ratio test: its inverse would overflow.
+SMALLEST = 1e-150
+
+
+class BMF(RivalModel):
+    """Bounded Matrix Factorisation: min Σ_observed (v_ij − w_i·h_j)², every product w_i·h_j inside the bounds.
+
+    All N × M products are looked at in every sweep, so time grows with the size of the matrix, not with the number
+    of ratings; see `estimated_seconds`. A warning says when a fit may take more than half an hour.
+
+    Parameters
+    ----------
+    n_factors
+        K, the length of the factors.
+    bounds
+        ``(lo, hi)``, both needed. Ratings outside are refused.
+    bound_on
+        ``"all"`` keeps every pair in range; ``"observed"`` only the rated ones, at the cost of the ratings alone.
+    clip
+        Cut predictions to the bounds. With ``bound_on="all"`` there is no more than rounding to cut.
+    on_unknown
+        What pairs with an id that has no training rating get: the known side's ``"mean"``, ``"nan"``, or an error
+        (``"raise"``).
+    duplicates
+        What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    max_iter, tol, patience
+        At most so many sweeps (None: 500); stop earlier when the objective's relative decrease is below ``tol`` for
+        ``patience`` in a row.
+    dtype
+        ``"float64"`` or ``"float32"``, for the stored factors; the fit is in float64.
+    random_state
+        Seed of the start.
+    n_jobs
+        Threads; None for every core. The result has the same bits for any number.
+    verbose
+        1 prints a line for every sweep to stderr.
+
+    Examples
+    --------
+    >>> from boundrec import BMF
+    >>> X = [("ann", "tea"), ("ann", "rum"), ("bob", "tea"), ("bob", "gin"), ("eve", "rum"), ("eve", "gin")]
+    >>> model = BMF(n_factors=2, bounds=(1, 5), random_state=0).fit(X, [5, 1, 4, 5, 2, 1])
+    >>> bool(1 - 1e-9 <= model.predict([("ann", "gin")])[0] <= 5 + 1e-9)
+    True
+    """
+
+    NEEDS_BOUNDS = True
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "bound_on": ("all", "observed")}
+
+    def __init__(
+        self,
+        n_factors: int = 20,
+        *,
+        bounds: Any = None,
+        bound_on: str = "all",
+        clip: bool = False,
+        on_unknown: str = "mean",
+        duplicates: str = "raise",
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        patience: int = 10,
+        dtype: Any = "float64",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_factors = n_factors
+        self.bounds = bounds
+        self.bound_on = bound_on
+        self.clip = clip
+        self.on_unknown = on_unknown
+        self.duplicates = duplicates
+        self.max_iter = max_iter
+        self.tol = tol
+        self.patience = patience
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def estimated_seconds(self, n_users: int, n_items: int, n_ratings: int | None = None) -> float:
+        """How long a fit may take at most: ``max_iter`` sweeps, at the speed of one core times the threads.
+
+        Parameters
+        ----------
+        n_users, n_items
+            Size of the matrix.
+        n_ratings
+            Number of ratings; None for a full matrix.
+        """
+        n_pairs = n_users * n_items
+        n_ratings = n_pairs if n_ratings is None else n_ratings
+        n_tested = n_pairs if self.bound_on == "all" else n_ratings
+        half = n_tested * self.n_factors * SECONDS_PER_PAIR + n_ratings * self.n_factors**2 * SECONDS_PER_RATING
+        sweeps = self._default_max_iter() if self.max_iter is None else self.max_iter
+        return 2 * half * sweeps / thread_count(self.n_jobs)
+
+    def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
+        self._announce_cost(ratings)
+        low, high = (float(end) for end in check_bounds(self.bounds) if end is not None)
+        W, H = feasible_start(ratings.n_users, ratings.n_items, self.n_factors, (low, high), pool, rng)
+        self.user_factors_, self.item_factors_ = W.astype(self.dtype), H.astype(self.dtype)
+        errors = np.empty(ratings.n_users)
+        halves = (ratings.by_item, H, W, np.empty(ratings.n_items)), (ratings.by_user, W, H, errors)
+        work = [self._work(csr, len(fixed)) for csr, _, fixed, _ in halves]
+        while True:
+            for (csr, rows, fixed, out), load in zip(halves, work, strict=True):
+                self._solve(csr, rows, fixed, (low, high), out, load, pool)
+            # Rounding to float32 is not fed back: its error would add up over the sweeps.
+            self.user_factors_[:], self.item_factors_[:] = W, H
+            yield Sweep(float(errors.sum()))
+
+    def _solve(
+        self,
+        csr: Csr,
+        rows: Floats,
+        fixed: Floats,
+        bounds: tuple[float, float],
+        errors: Floats,
+        work: NDArray[np.int64],
+        pool: RowPool,
+    ) -> None:
+        """One half-step: the rows with the other side fixed."""
+        from boundrec.kernels import solve_rows_bounded, solve_rows_bounded_on_observed
+
+        kernel = solve_rows_bounded if self.bound_on == "all" else solve_rows_bounded_on_observed
+        low, high = bounds
+        pool.run(kernel, work, csr, fixed, ratio_arrays(fixed, (high - low) / 2), (low + high) / 2, rows, errors)
+
+    def _work(self, csr: Csr, n_columns: int) -> NDArray[np.int64]:
+        """What the rows cost, added up: whole rows of the product, or the ratings alone."""
+        return csr.indptr + n_columns * np.arange(len(csr.indptr)) if self.bound_on == "all" else csr.indptr
+
+    def _announce_cost(self, ratings: Ratings) -> None:
+        announce_if_long(
+            self.estimated_seconds(ratings.n_users, ratings.n_items, ratings.n_ratings),
+            f"BMF with n_factors={self.n_factors} on {ratings.n_users:,} × {ratings.n_items:,} pairs",
+            'it looks at each of them in every sweep; lower max_iter or n_factors, or pass bound_on="observed"',
+        )
+
+
+def feasible_start(
+    n_users: int,
+    n_items: int,
+    n_factors: int,
+    bounds: tuple[float, float],
+    pool: RowPool,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Factors whose products fill the range: one constant feature at its lower end, uniform ones that add the rest.
+
+    Where the lower end is 0 the constant feature would be 0 on both sides and never move, so all are uniform.
+    """
+    from boundrec.kernels import farthest
+
+    low, high = bounds
+    W, H = rng.random((n_users, n_factors)), rng.random((n_items, n_factors))
+    constant = int(low != 0)
+    largest = np.empty(n_users)
+    by_feature = np.ascontiguousarray(H[:, constant:].T)
+    work = n_items * np.arange(n_users + 1)
+    pool.run(farthest, work, np.ascontiguousarray(W[:, constant:]), by_feature, 0.0, largest)
+    scale = np.sqrt((high - low) / max(largest.max(), SMALLEST))
+    W[:, constant:] *= scale
+    H[:, constant:] *= scale
+    if constant:
+        W[:, 0] = np.sqrt(abs(low))
+        H[:, 0] = np.sign(low) * np.sqrt(abs(low))
+    return W, H
+
+
+def ratio_arrays(fixed: Floats, half: float) -> tuple[Floats, Floats, Floats]:
+    """The fixed side as the ratio test wants it, by feature: h, 1/h and half/|h|; 0 and infinity where h = 0."""
+    by_feature = np.ascontiguousarray(fixed.T)
+    zero = np.abs(by_feature) < SMALLEST
+    inverse = np.where(zero, 0.0, 1.0 / np.where(zero, 1.0, by_feature))
+    return by_feature, inverse, np.where(zero, np.inf, half * np.abs(inverse))

@@ -1,0 +1,195 @@
+"""What every magnitude bounded model shares: ranges from bounds and magnitudes, and predictions inside them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+
+from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
+from boundrec.models.slack import squash
+from boundrec.ranges import (
+    CONTRADICTIONS,
+    FORMS,
+    MAGNITUDES,
+    Ranges,
+    check_bounds,
+    constant_magnitudes,
+    describe_contradictions,
+    frame_for,
+    given_magnitudes,
+    historical_magnitudes,
+    settle_contradictions,
+)
+from boundrec.ratings import Csr, Ratings
+
+
+class BoundedModel(FactorisationModel):
+    """A factorisation whose every prediction lies in a range of its own: centre ± r_i s_j.
+
+    Fitting reads as the method does: ranges first (:mod:`boundrec.ranges`), then centred ratings, then sweeps that
+    only ever see centred ratings and magnitudes.
+    """
+
+    bounds: Any
+    form: str
+    magnitudes: Any
+    history_share: float
+    history_count: float | None
+    on_contradiction: str
+
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **FactorisationModel.CHOICES,
+        "form": FORMS,
+        "on_contradiction": CONTRADICTIONS,
+    }
+    MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
+
+    #: How far the factors may reach past the range, as a multiple of it, before predictions are led back into it.
+    slack_: float = 1.0
+
+    # --- fitting --------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        history: Any = None,
+        sample_weight: ArrayLike | None = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X
+            Two columns of ids, users and items (array, list of pairs, pandas, polars or pyarrow), or a scipy
+            sparse matrix of users × items whose stored entries are the observations, or a `Ratings`.
+        y
+            One rating for each row of X; None for a sparse matrix or a `Ratings`.
+        history
+            Past ratings that set the magnitudes, as ``(X_past, y_past)``, a sparse matrix or a `Ratings`.
+        sample_weight
+            How much each rating counts; None counts each once. Magnitudes do not depend on it.
+        callback
+            Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
+        """
+        self._check_settings()
+        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        ratings.check_bounds(check_bounds(self.bounds))
+        past = self._read_history(history, ratings)
+        ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
+        with self._unchanged_on_error():
+            ratings = self._settle(ratings, ranges)
+            if self.n_factors > min(ratings.n_users, ratings.n_items):
+                warn(
+                    f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
+                    "can determine."
+                )
+            return self._fit(ratings, callback)
+
+    def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
+        if history is None:
+            return None
+        if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
+            raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
+        pairs = history if isinstance(history, (tuple, list)) else (history,)
+        if not 1 <= len(pairs) <= 2:
+            raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
+        try:
+            past = Ratings.read(*pairs, duplicates=self.duplicates)
+            past.check_bounds(check_bounds(self.bounds))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"history: {error}") from None
+        known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
+        if not known:
+            raise ValueError(
+                f"history shares no user and no item with the ratings (its first user is {past.users.ids.item(0)!r}, "
+                f"theirs {ratings.users.ids.item(0)!r}): give both the same kind of ids."
+            )
+        return past
+
+    def _choose_ranges(self, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
+        """Frame and magnitudes for these ratings (resolutions A13 to A17)."""
+        bounds = check_bounds(self.bounds)
+        smallest = min(float(r.by_user.data.min()) for r in (ratings, past) if r is not None)
+        frame = frame_for(bounds, self.form, smallest)
+        if not isinstance(self.magnitudes, str):
+            return given_magnitudes(frame, ratings, self.magnitudes, from_matrix)
+        one_sided = (bounds[0] is None) != (bounds[1] is None)
+        automatic = self.magnitudes in ("auto", "paper")
+        if self.magnitudes == "range" or (automatic and past is None and not one_sided):
+            return constant_magnitudes(frame, bounds, ratings)
+        cap = self.magnitudes != "paper"
+        return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
+
+    def _settle(self, ratings: Ratings, ranges: Ranges) -> Ratings:
+        """Deal with ratings outside their own range; one warning says how many there are."""
+        settled, self._ranges, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
+        self.infeasible_share_ = float(outside.mean())
+        self.user_magnitudes_, self.item_magnitudes_ = self._ranges.user, self._ranges.item
+        if outside.any() and self.on_contradiction == "keep":
+            warn(
+                f"{describe_contradictions(ratings, ranges, outside)} "
+                'Pass on_contradiction="widen" or "drop" to settle them.'
+            )
+        return settled
+
+    def _centred(self, ratings: Ratings, dtype: Any) -> tuple[Csr, Csr]:
+        """Both row orders of the ratings with the centres of their ranges taken off."""
+        ranges = self._ranges
+        return (
+            ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype),
+            ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype),
+        )
+
+    # --- predictions ----------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, return_range: bool = False) -> Any:
+        """Predict the rating of each pair of ids; every prediction lies inside its own range.
+
+        Parameters
+        ----------
+        X
+            Two columns of ids.
+        return_range
+            Also return the lower and upper end of each pair's range.
+
+        Returns
+        -------
+        prediction, or (prediction, lower, upper)
+        """
+        users, items = self._codes(X)
+        predictions = self._predict_codes(users, items)
+        lower, upper = self._ranges.interval(self._ranges.product(users, items))
+        predictions = np.clip(predictions, lower, upper)  # past rounding nothing is cut but answers for the unknown
+        return (predictions, lower, upper) if return_range else predictions
+
+    def predict_range(self, X: Any) -> tuple[Floats, Floats]:
+        """The range of each pair of ids: what its prediction can be at least and at most."""
+        users, items = self._codes(X)
+        return self._ranges.interval(self._ranges.product(users, items))
+
+    def _predict_known(self, users: Codes, items: Codes) -> Floats:
+        return self._led_back(super()._predict_known(users, items), self._ranges.product(users, items))
+
+    def _led_back(self, inner: Floats, product: Floats) -> Floats:
+        """The prediction for an inner product w·h: from within slack·r·s of the centre to within r·s of it."""
+        return np.asarray(self._ranges.centre(product) + product * squash(inner / product, self.slack_))
+
+    # --- settings -------------------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if not is_number(self.history_share) or not 0 < self.history_share <= 1:
+            raise ValueError(f"history_share={self.history_share!r}: give a share above 0 and up to 1.")
+        if self.history_count is not None and not (is_number(self.history_count) and self.history_count > 0):
+            raise ValueError(
+                f"history_count={self.history_count!r}: give a positive number, or None for history_share."
+            )
+        if isinstance(self.magnitudes, str) and self.magnitudes not in MAGNITUDES:
+            raise ValueError(f"magnitudes={self.magnitudes!r}: give one of {MAGNITUDES}, or a pair of mappings.")
+        check_bounds(self.bounds)

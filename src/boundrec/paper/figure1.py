@@ -1,0 +1,94 @@
+"""The paper's Figure 1: how far NMF's predictions of missing entries scatter over restarts, MBMF beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec import datasets, metrics, splits
+from boundrec.paper import protocol, published
+from boundrec.paper.cells import Cell
+from boundrec.paper.protocol import METHODS, Setting
+from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
+
+NAME = "figure1"
+SIZE, RANK, BOUNDS = 10, 3, (0.0, 10.0)
+DENSITIES = tuple(published.FIGURE1)
+SHOWN = ("NMF", "MBMF-n", "MBMF-c")
+#: Seconds of one restart, measured: the matrix is so small that Python's own time is nearly all of it.
+SECONDS = {"NMF": 0.05, "MBMF-n": 0.15, "MBMF-c": 0.15}
+
+
+def cells(options: Options) -> list[Cell]:
+    """A cell is one method at one density, with all its restarts."""
+    restarts = 100 if options.quick else 1_000
+    return [
+        Cell(NAME, {"method": method, "density": density, "restarts": restarts}, restarts * SECONDS[method], 1)
+        for density in DENSITIES
+        for method in SHOWN
+    ]
+
+
+def matrix(density: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """A seeded matrix of rank 3 with values from 0 to 10, and a mask of the entries that are kept."""
+    data = datasets.synthetic(SIZE, SIZE, 1.0, BOUNDS, rank=RANK, random_state=0)
+    removed = splits.hold_out(data.user, data.item, 1 - density, 1)
+    values, kept = np.empty((SIZE, SIZE)), np.empty((SIZE, SIZE), bool)
+    values[data.user, data.item] = data.rating
+    kept[data.user, data.item] = ~removed
+    return values, kept
+
+
+def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """Mean and standard deviation over restarts, entry by entry, and their summary over the missing ones."""
+    values, kept = matrix(settings["density"])
+    X, everywhere = np.argwhere(kept), np.argwhere(np.ones_like(kept))
+    method = METHODS[settings["method"]]
+    recovered = np.array(
+        [
+            protocol.fit(method.build(Setting(RANK, BOUNDS, BOUNDS, seed)), X, values[kept]).model.predict(everywhere)
+            for seed in range(settings["restarts"])
+        ]
+    )
+    average, largest = metrics.variation(recovered[:, ~kept.ravel()])
+    return {
+        "average": average,
+        "largest": largest,
+        "means": recovered.mean(axis=0).round(4).tolist(),
+        "deviations": recovered.std(axis=0).round(4).tolist(),
+    }
+
+
+def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
+    """ave(σ) and max(σ) by density, and the matrices as the paper draws them."""
+    found = {(outcome["method"], outcome["density"]): outcome.result for outcome in outcomes}
+    rows: list[Row] = []
+    for method in SHOWN:
+        row: list[str | Figure] = [method]
+        for place, key in enumerate(("average", "largest")):
+            for density in DENSITIES:
+                paper = published.FIGURE1[density][place] if method == "NMF" else None
+                row.append(Figure((found.get((method, density)) or {}).get(key), paper, absent=NOT_RUN))
+        rows.append(row)
+    caption = f"Spread of the recovered entries over {outcomes[0]['restarts']:,} restarts, at density d"
+    columns = ["method", *[f"d = {density:g}" for _ in range(2) for density in DENSITIES]]
+    groups = [("", 1), ("ave(σ)", len(DENSITIES)), ("max(σ)", len(DENSITIES))]
+    table = Table("figure1", caption, columns, rows, groups)
+    section = Section("Figure 1: how far restarts disagree", list(TEXT), [table])
+    if any(outcome.result for outcome in outcomes):
+        from boundrec.paper.plots import draw_figure1
+
+        section.pictures.append(draw_figure1(outcomes, {density: matrix(density) for density in DENSITIES}))
+    return section
+
+
+TEXT = (
+    "A 10 × 10 matrix of rank 3 with values from 0 to 10, of which a share d is kept; three factors. The paper's own "
+    "matrix is not given, so only the spread can be compared, and only in kind: it depends on the matrix. NMF has no "
+    "upper bound. MBMF-n keeps every entry between −10 and 10, so that no σ can be above 10; MBMF-c between 0 and 10, "
+    "so that none can be above 5. With a fifth of the entries kept, most rows have fewer of them than factors: nothing "
+    "determines the rest, and MBMF's restarts then fill their range.",
+)

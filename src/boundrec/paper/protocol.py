@@ -1,0 +1,341 @@
+"""How methods are compared: the columns, the data and their split, what is measured.
+
+Common to all (section Experiments of the paper): at most 500 iterations, the same stopping rule, no clipping, a
+random start that depends on the fold. What the paper leaves open follows the resolutions named at each place.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec import datasets, metrics, splits
+from boundrec.datasets import Bounds, Dataset
+from boundrec.models.bmc_admm import BMCADMM
+from boundrec.models.bmf import BMF
+from boundrec.models.bounded_svd import BoundedSVD
+from boundrec.models.ccdpp import CCDPlusPlus
+from boundrec.models.mbmf import MBMF
+from boundrec.models.mf import MF
+from boundrec.models.nmf import NMF
+from boundrec.parallel import INLINE_BELOW, thread_count
+
+Floats = NDArray[np.float64]
+Pairs = NDArray[np.int32]
+
+MAX_ITER = 500
+EXACT_SWEEPS = 20
+#: Up to so many users × items every prediction is looked at; above, as many at random.
+ALL_PAIRS = 2_000_000
+#: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
+ROUNDING = 1e-9
+
+
+# --- the columns ----------------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """What a model is built for."""
+
+    n_factors: int
+    bounds: Bounds  # as declared, None where an end is open
+    span: tuple[float, float]  # the smallest and largest rating stand in for an open end
+    seed: int
+
+
+class Method(NamedTuple):
+    """A column of the comparison.
+
+    ``build`` makes the model. ``history`` says what the past half is used for: "magnitudes", "training" (joined to
+    the training ratings), "own" (magnitudes from the training ratings alone) or "" (nothing). ``cost`` is the time
+    of one iteration for a rating and a factor, on one core, or None where the model has an estimate of its own.
+    """
+
+    build: Callable[[Setting], Any]
+    history: str = ""
+    cost: float | None = 0.0
+
+
+def _open(model: type) -> Callable[[Setting], Any]:
+    return lambda s: model(s.n_factors, bounds=s.bounds, max_iter=MAX_ITER, random_state=s.seed)
+
+
+def _spanned(model: type) -> Callable[[Setting], Any]:
+    return lambda s: model(s.n_factors, bounds=s.span, max_iter=MAX_ITER, random_state=s.seed)
+
+
+def _as_in_paper(form: str) -> Callable[[Setting], Any]:
+    return lambda s: MBMF.as_in_paper(s.n_factors, form=form, bounds=s.bounds, random_state=s.seed)
+
+
+def _exact(form: str, constraint: str, magnitudes: str) -> Callable[[Setting], Any]:
+    """The exact solver; on Jester with K = 50 twice as many sweeps change the held-out RMSE by 0.0001."""
+    model: dict[str, Any] = {"form": form, "constraint": constraint, "magnitudes": magnitudes, "solver": "exact"}
+    plain: dict[str, Any] = {"biases": False, "ridge": 0.0, "slack": 1.0}  # the paper's model, nothing more
+    return lambda s: MBMF(s.n_factors, bounds=s.bounds, max_iter=EXACT_SWEEPS, random_state=s.seed, **model, **plain)
+
+
+#: The six rivals, in the paper's order, with the measured cost of an iteration.
+RIVALS: dict[str, Method] = {
+    "MF": Method(_open(MF), cost=4e-9),
+    "NMF": Method(_open(NMF), cost=3.5e-9),
+    "CCD++": Method(_open(CCDPlusPlus), cost=5e-9),
+    "BMF": Method(_spanned(BMF), cost=None),
+    "BMC-ADMM": Method(_spanned(BMCADMM), cost=None),
+    "Bounded-SVD": Method(_spanned(BoundedSVD), cost=5.5e-9),
+}
+#: The paper's two columns.
+OURS: dict[str, Method] = {
+    "MBMF-n": Method(_as_in_paper("n"), "magnitudes", 5e-9),
+    "MBMF-c": Method(_as_in_paper("c"), "magnitudes", 5e-9),
+}
+#: The same model solved exactly, and the exact ball with magnitudes that keep the declared bounds.
+EXACT: dict[str, Method] = {
+    "MBMF-n exact": Method(_exact("n", "sphere", "paper"), "magnitudes"),
+    "MBMF-c exact": Method(_exact("c", "sphere", "paper"), "magnitudes"),
+    "MBMF-c ball": Method(_exact("c", "ball", "auto"), "magnitudes"),
+}
+#: Resolution A33: nobody has more data than another, either way.
+FAIR: dict[str, Method] = {
+    "MBMF-n, own history": OURS["MBMF-n"]._replace(history="own"),
+    "MBMF-c, own history": OURS["MBMF-c"]._replace(history="own"),
+    **{f"{name} + history": method._replace(history="training") for name, method in RIVALS.items()},
+}
+MEANS = "Means"
+METHODS: dict[str, Method] = {
+    MEANS: Method(lambda s: MeanPredictor()),
+    **RIVALS,
+    **OURS,
+    **EXACT,
+    **FAIR,
+}
+
+
+class MeanPredictor:
+    """The trivial rival: mean + user offset + item offset, each offset drawn towards zero by five ratings."""
+
+    PRIOR_COUNT = 5.0
+    n_iter_ = 1
+
+    def fit(self, X: Pairs, y: Floats) -> Self:
+        """Learn the offsets from rows of (user, item) codes."""
+        users, items = X.T
+        self.mean = float(y.mean())
+        self.items = self._offsets(items, y - self.mean)
+        self.users = self._offsets(users, y - self.mean - self.items[items])
+        return self
+
+    def predict(self, X: Pairs) -> Floats:
+        """Predict the rating of each row of codes; a code that is new has no offset."""
+        return np.asarray(self.mean + _at(self.users, X[:, 0]) + _at(self.items, X[:, 1]))
+
+    def _offsets(self, codes: NDArray[np.integer], residuals: Floats) -> Floats:
+        return np.asarray(np.bincount(codes, residuals) / (np.bincount(codes) + self.PRIOR_COUNT))
+
+
+def _at(offsets: Floats, codes: NDArray[np.integer]) -> Floats:
+    known = codes < offsets.size
+    return np.where(known, offsets[np.where(known, codes, 0)], 0.0)
+
+
+def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_ratings: int) -> float:
+    """How long one fit may take on a machine with nothing else to do, if it uses all its iterations."""
+    if method.cost is None:
+        model = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))
+        return 2 * float(model.estimated_seconds(*shape, n_ratings))
+    threads = thread_count(None) if n_ratings >= INLINE_BELOW else 1
+    work = n_ratings * n_factors + 5 * sum(shape)
+    if method.cost:
+        return 0.05 + MAX_ITER * method.cost * work / threads
+    if method in EXACT.values():  # normal matrices grow with the square of the factors
+        return 0.05 + EXACT_SWEEPS * work * (1.5e-8 + 1.2e-9 * n_factors) / threads
+    return 0.1
+
+
+# --- data -----------------------------------------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """A data set of the comparison: its title, its name in the paper's tables, and how it is split.
+
+    ``core`` keeps users and items with at least so many ratings. ``protect`` leaves each of them a training rating;
+    without it pairs with a cold side occur, and are reported on their own line.
+    """
+
+    title: str
+    published: str | None = None
+    core: int = 1
+    protect: bool = True
+
+
+SOURCES: dict[str, Source] = {
+    "jester1": Source("Jester", "Jester"),
+    "movielens_100k": Source("MovieLens 100k"),
+    "movielens_1m": Source("MovieLens 1M"),
+    "bookcrossing_explicit": Source("BookCrossing, explicit", "BookCrossing", core=3, protect=False),
+    "lastfm_hetrec": Source("Last.fm counts", core=3, protect=False),
+    "ali_mob": Source("Ali Mob", "Ali Mob"),
+    "movielens_sample": Source("MovieLens sample"),
+    "synthetic": Source("Synthetic, rank 20"),
+}
+
+
+@lru_cache(maxsize=4)
+def load(name: str, folder: Path | None) -> Dataset:
+    """A data set of `SOURCES`, cut to its core; users and items are numbered anew."""
+    if name == "synthetic":
+        return datasets.synthetic(rank=20, random_state=0)
+    data = datasets.load(name, folder)
+    core = SOURCES[name].core
+    if core == 1:
+        return data
+    kept = splits.at_least(data.user, data.item, core)
+    user, item = (np.unique(code[kept], return_inverse=True)[1].astype(np.int32) for code in (data.user, data.item))
+    return Dataset(name, user, item, data.rating[kept], data.bounds)
+
+
+def missing(name: str, folder: Path | None) -> str | None:
+    """Why a data set cannot be had here; None when it can."""
+    try:
+        load(name, folder)
+    except (FileNotFoundError, ImportError) as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True)
+class Split:
+    """One fold: history, training ratings and the ratings to be judged by."""
+
+    data: Dataset
+    history: NDArray[np.intp]
+    training: NDArray[np.intp]
+    test: NDArray[np.intp]
+
+    def part(self, entries: NDArray[np.intp]) -> tuple[Pairs, Floats]:
+        """Pairs and ratings of some entries."""
+        return np.column_stack((self.data.user[entries], self.data.item[entries])), self.data.rating[entries]
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The declared bounds, with the smallest or largest rating for an open end, as the paper does."""
+        low, high = self.data.bounds
+        rating = self.data.rating
+        return float(rating.min() if low is None else low), float(rating.max() if high is None else high)
+
+
+@lru_cache(maxsize=2)
+def split(name: str, fold: int, folder: Path | None) -> Split:
+    """Half history, half present (the same in every fold); a tenth of the present is held out, by fold."""
+    data = load(name, folder)
+    present = splits.history_and_present(data.user, data.item, 0.5, 0)
+    entries = np.flatnonzero(present)
+    rng = np.random.default_rng([1, fold])
+    held = splits.hold_out(data.user[entries], data.item[entries], 0.1, rng, protect=SOURCES[name].protect)
+    return Split(data, np.flatnonzero(~present), entries[~held], entries[held])
+
+
+# --- one fit and what it is worth -------------------------------------------------------------------------------
+
+
+class Fitted(NamedTuple):
+    """A fitted model and what fitting took."""
+
+    model: Any
+    seconds: float
+    cpu_seconds: float
+    iterations: int
+
+    @property
+    def times(self) -> dict[str, Any]:
+        """For the record."""
+        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds, "iterations": self.iterations}
+
+
+def fit(model: Any, X: Any, y: Any = None, **more: Any) -> Fitted:
+    """Fit and time a model; warnings are left to the tables, and Ctrl-C ends the run, not only the fit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", message="interrupted")
+        began, cpu = time.perf_counter(), time.process_time()
+        try:
+            model.fit(X, y, **more)
+        except UserWarning as interrupted:
+            raise KeyboardInterrupt from interrupted
+        return Fitted(model, time.perf_counter() - began, time.process_time() - cpu, int(model.n_iter_))
+
+
+def fit_on(fold: Split, name: str, n_factors: int, seed: int) -> Fitted:
+    """Fit one column of the comparison to one fold."""
+    method = METHODS[name]
+    model = method.build(Setting(n_factors, fold.data.bounds, fold.span, seed))
+    X, y = fold.part(fold.training)
+    past = fold.part(fold.history)
+    if method.history == "training":
+        return fit(model, np.concatenate((X, past[0])), np.concatenate((y, past[1])))
+    if method.history:
+        return fit(model, X, y, history=past if method.history == "magnitudes" else (X, y))
+    return fit(model, X, y)
+
+
+def judge(fitted: Fitted, fold: Split) -> dict[str, Any]:
+    """Everything that the tables say about one fit, for the record."""
+    X, y = fold.part(fold.test)
+    X_train, y_train = fold.part(fold.training)
+    means = metrics.user_means(X_train[:, 0], y_train, fold.data.n_users)[X[:, 0]]
+    cold = ~(np.isin(X[:, 0], X_train[:, 0]) & np.isin(X[:, 1], X_train[:, 1]))
+    prediction = fitted.model.predict(X)
+    warm = ~cold
+    result = {
+        **errors(y[warm], prediction[warm], X[warm, 0], means[warm]),
+        "n_test": int(warm.sum()),
+        "clipped": errors(y[warm], np.clip(prediction[warm], *fold.data.bounds), X[warm, 0], means[warm]),
+        "cold": {"n_test": int(cold.sum())},
+        "outside": sum(shares_outside(prediction, fold.data.bounds)),
+        "everywhere": reach(fitted.model, fold.data),
+        "n_training": int(fold.training.size),
+        "n_history": int(fold.history.size),
+        "infeasible": getattr(fitted.model, "infeasible_share_", None),
+        **fitted.times,
+    }
+    if cold.any():
+        result["cold"] |= errors(y[cold], prediction[cold], X[cold, 0], means[cold])
+    return result
+
+
+def errors(y: Floats, p: Floats, user: NDArray[np.integer], means: Floats) -> dict[str, float | None]:
+    """RMSE, MAE and F1 in per cent (user's training mean as threshold, strict, micro: resolution A29)."""
+    if not np.isfinite(p).all():
+        return {"rmse": None, "mae": None, "f1": None}
+    return {"rmse": metrics.rmse(y, p), "mae": metrics.mae(y, p), "f1": 100 * metrics.f1(y, p, user, means)}
+
+
+def reach(model: Any, data: Dataset) -> dict[str, Any]:
+    """Shares of all users × items whose prediction is below or above the bounds; of a sample where they are many."""
+    n_pairs = data.n_users * data.n_items
+    cells = np.arange(min(n_pairs, ALL_PAIRS))
+    if n_pairs > ALL_PAIRS:
+        cells = np.random.default_rng(0).integers(n_pairs, size=ALL_PAIRS)
+    X = np.column_stack((cells // data.n_items, cells % data.n_items)).astype(np.int32)
+    prediction = model.predict(X)
+    below, above = shares_outside(prediction, data.bounds)
+    finite = prediction[np.isfinite(prediction)]
+    ends = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
+    return {"below": below, "above": above, "lowest": ends[0], "highest": ends[1], "n_pairs": int(cells.size)}
+
+
+def shares_outside(p: Floats, bounds: Bounds) -> tuple[float, float]:
+    """Shares of predictions below the lower and above the upper end, rounding aside."""
+    low, high = bounds
+    room = ROUNDING * (high - low if low is not None and high is not None else 1.0)
+    below = 0.0 if low is None else float(np.mean(p < low - room))
+    above = 0.0 if high is None else float(np.mean(p > high + room))
+    return below, above

@@ -1,0 +1,159 @@
+"""`boundrec reproduce`: collects the cells of the experiments, works them off, writes the report."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from importlib import metadata
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from boundrec.paper import claims, figure1, figure2, settings, table1, table2, table3
+from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
+from boundrec.paper.progress import Progress, describe_left_out
+from boundrec.paper.protocol import SOURCES, missing
+from boundrec.paper.report import write_report
+from boundrec.paper.sections import Options, Outcome
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXPERIMENTS: dict[str, ModuleType] = {
+    module.NAME: module for module in (figure1, table1, table2, figure2, table3, claims)
+}
+TARGETS = ("figure1", "figure2", "table1", "table2", "table3", "all")
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse, before any work is done, a folder that could not be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise OSError(f"Cannot write to the folder {folder} ({reason}). Pass another with --output.") from None
+
+
+def reproduce(
+    target: str,
+    output: Path,
+    options: Options,
+    *,
+    force: bool = False,
+    budget: float = float("inf"),
+    messages: Console,
+) -> tuple[Path, bool]:
+    """Do what is left of an experiment, or of all, and write the report of everything that is finished.
+
+    Parameters
+    ----------
+    target
+        One of `TARGETS`. Table 3 comes with the two claims that the paper makes in its text.
+    output
+        Folder for the cells, the CSV files, the plots and the report.
+    options
+        Quick or full, and where the data are.
+    force
+        Also do cells that may take longer than half an hour.
+    budget
+        Seconds after which no cell is begun.
+    messages
+        Where progress is shown.
+
+    Returns
+    -------
+    Path, bool
+        The report, and whether every cell that was begun could be done.
+    """
+    check_writable(output)
+    say = partial(messages.print, soft_wrap=True)
+    store = CellStore(output / "cells", say)
+    wanted = _wanted(target)
+    cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
+    plan = make_plan(_once(cells), store, force)
+    for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
+        say(line)
+    try:
+        with Progress(plan.todo, budget, messages) as progress:
+            work_off(plan, lambda cell: perform(cell, options), store, machine(), progress.begin, budget)
+    except KeyboardInterrupt:
+        say("Stopped: the same command goes on from here.")
+        raise
+    finally:
+        report = _report(cells, plan, output, options)
+    for line in _ending(plan):
+        say(line)
+    return report, not plan.failed
+
+
+def _wanted(target: str) -> list[str]:
+    if target == "all":
+        return list(EXPERIMENTS)
+    return ["table3", "claims"] if target == "table3" else [target]
+
+
+def _once(cells: Mapping[str, Sequence[Cell]]) -> list[Cell]:
+    """Every cell once, though two experiments may share it."""
+    return list({cell.name: cell for some in cells.values() for cell in some}.values())
+
+
+def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]:
+    """What is finished already, and what cannot be done because its data are not there."""
+    lines = [f"{len(plan.done)} cells are finished already."] if plan.done else []
+    for name in table3.names(options) if "table3" in wanted else ():
+        reason = missing(name, options.folder)
+        if reason:
+            lines.append(f"Not present: {SOURCES[name].title}. {reason}")
+    return lines
+
+
+def _ending(plan: Plan) -> list[str]:
+    """What failed, and what the budget did not cover."""
+    lines = [f"Failed: {name} ({reason})." for name, reason in plan.failed.items()]
+    left = len(plan.todo) - len(plan.failed)
+    return [*lines, f"The budget is used; {left} cells are left for another run."] if left else lines
+
+
+def perform(cell: Cell, options: Options) -> Mapping[str, Any]:
+    """Do the work of one cell."""
+    run: Callable[..., Mapping[str, Any]] = EXPERIMENTS[cell.experiment].run
+    return run(cell.settings, options)
+
+
+def _report(cells: Mapping[str, Sequence[Cell]], plan: Plan, output: Path, options: Options) -> Path:
+    sections = []
+    for name, some in cells.items():
+        outcomes = [Outcome(cell, plan.done.get(cell.name, {}).get("result")) for cell in some]
+        sections.append(EXPERIMENTS[name].summarise(outcomes, options))
+    sections.append(settings.summarise())
+    makers = [record["made"] for record in plan.done.values()]
+    return write_report(sections, makers or [machine()], output, options.quick)
+
+
+@lru_cache
+def machine() -> dict[str, Any]:
+    """What results were computed on; no names of hosts, people or folders."""
+    packages = ("boundrec", "numpy", "scipy", "numba", "scikit-learn")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = {"Python": platform.python_version(), **{name: _version(name) for name in packages}}
+    return {"cpu": _cpu_model(), "cores": cores, "system": platform.system(), "versions": versions}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()

@@ -1,0 +1,138 @@
+"""The paper's table of running times on seven sizes: bounded rivals, both solvers of MBMF, MF and NMF."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from statistics import fmean
+from typing import Any
+
+from boundrec import datasets
+from boundrec.paper import protocol, published
+from boundrec.paper.cells import Cell
+from boundrec.paper.protocol import METHODS, Setting
+from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table, why_absent
+
+NAME = "table1"
+SHOWN = ("BMF", "BMC-ADMM", "Bounded-SVD", "MBMF-n", "MBMF-n exact", "MF", "NMF", "CCD++")
+BOUNDS = (0.0, 10.0)
+N_FACTORS = 10
+SIZES = tuple(published.TABLE1)
+LARGE = 1e9  # users × items from which the paper runs once
+#: Up to so many cells a matrix is small enough for the quick run.
+QUICK = 100_000
+
+
+def cells(options: Options) -> list[Cell]:
+    """A cell is one method on one size; small sizes are repeated, as in the paper."""
+    made = []
+    for n_users, n_items, density in SIZES:
+        if options.quick and n_users * n_items > QUICK:
+            continue
+        repeats = 1 if n_users * n_items >= LARGE else 2 if options.quick else 5
+        for method in SHOWN:
+            n_ratings = round(n_users * n_items * density)
+            once = protocol.estimated_seconds(METHODS[method], N_FACTORS, (n_users, n_items), n_ratings)
+            for repeat in range(repeats):
+                settings = {"method": method, "users": n_users, "items": n_items, "density": density, "repeat": repeat}
+                made.append(Cell(NAME, settings, once + 1e-6 * n_ratings, 2 + 4 * repeat))
+    return made
+
+
+@lru_cache(maxsize=1)
+def _matrix(n_users: int, n_items: int, density: float, repeat: int) -> datasets.Dataset:
+    return datasets.synthetic(n_users, n_items, density, BOUNDS, rank=N_FACTORS, random_state=repeat)
+
+
+def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
+    """Time one fit to the end: 500 iterations or rest, whichever comes first."""
+    repeat = settings["repeat"]
+    data = _matrix(settings["users"], settings["items"], settings["density"], repeat)
+    model = METHODS[settings["method"]].build(Setting(N_FACTORS, BOUNDS, BOUNDS, repeat))
+    _warm_up(settings["method"])
+    return protocol.fit(model, data.pairs, data.rating).times
+
+
+@lru_cache
+def _warm_up(method: str) -> None:
+    """Compile or load what the method needs, so that only fitting is timed."""
+    data = datasets.synthetic(20, 20, 1.0, BOUNDS, rank=N_FACTORS, random_state=0)
+    protocol.fit(METHODS[method].build(Setting(2, BOUNDS, BOUNDS, 0)).set_params(max_iter=2), data.pairs, data.rating)
+
+
+def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
+    """Processor seconds beside the paper's seconds; elapsed time and iterations in a second table."""
+    sizes = [size for size in SIZES if any(_size(outcome) == size for outcome in outcomes)]
+    tables = [
+        _table("table1", "Processor seconds, summed over cores, K = 10", "cpu_seconds", sizes, outcomes, True),
+        _table("table1_elapsed", "Elapsed seconds", "seconds", sizes, outcomes, False),
+        _table("table1_iterations", "Iterations until rest, at most 500", "iterations", sizes, outcomes, False),
+    ]
+    left_out = [f"{n:,} × {m:,}" for n, m, d in SIZES if (n, m, d) not in sizes]
+    text = list(TEXT)
+    if left_out:
+        text.append(f"Left to the full run: {', '.join(left_out)}.")
+    return Section("Table 1: running time", text, tables, findings=_findings(sizes, outcomes))
+
+
+TEXT = (
+    "Matrices of rank 10 with values from 0 to 10, K = 10, the same stopping rule for all. Times are processor "
+    "seconds summed over cores, so that they do not depend on what else the machine was doing; elapsed seconds follow "
+    f"on demand. The paper's are from another machine ({published.MACHINE}) and another language: the ratio "
+    "says how the two compare, not which algorithm is better; that is read along a row. In brackets: how many runs are "
+    "averaged. MBMF-n exact stops after 20 sweeps.",
+)
+
+
+def _findings(sizes: Sequence[tuple[int, int, float]], outcomes: Sequence[Outcome]) -> list[str]:
+    """Which of the paper's bounded methods is fastest where, and how MBMF-n compares with MF and NMF."""
+    lines = []
+    for size in sizes:
+        means = {method: _mean(_of(outcomes, size, method), "cpu_seconds", None).value for method in SHOWN}
+        seconds = {method: value for method, value in means.items() if value is not None}
+        printed = published.TABLE1[size]
+        words = []
+        both = seconds.keys() & printed.keys()
+        if len(both) > 1:
+            here, there = min(both, key=seconds.__getitem__), min(printed, key=printed.__getitem__)
+            words.append(f"the fastest of the paper's bounded methods is {here} (in the paper {there})")
+        if "MBMF-n" in seconds:
+            rest = [name for name in ("MF", "NMF", "MBMF-n exact") if name in seconds]
+            ratios = [f"{seconds['MBMF-n'] / seconds[name]:.1f} × {name}" for name in rest]
+            words.append(f"MBMF-n takes {', '.join(ratios)}" if ratios else "")
+        if any(words):
+            lines.append(f"{size[0]:,} × {size[1]:,}: {'; '.join(filter(None, words))}.")
+    return lines
+
+
+def _of(outcomes: Sequence[Outcome], size: tuple[int, int, float], method: str) -> list[Outcome]:
+    return [outcome for outcome in outcomes if _size(outcome) == size and outcome["method"] == method]
+
+
+def _size(outcome: Outcome) -> tuple[int, int, float]:
+    return outcome["users"], outcome["items"], outcome["density"]
+
+
+def _table(
+    name: str,
+    caption: str,
+    key: str,
+    sizes: Sequence[tuple[int, int, float]],
+    outcomes: Sequence[Outcome],
+    compared: bool,
+) -> Table:
+    rows: list[Row] = []
+    for size in sizes:
+        row: list[str | Figure] = [f"{size[0]:,} × {size[1]:,}, d = {size[2]:g}"]
+        for method in SHOWN:
+            paper = published.TABLE1[size].get(method) if compared else None
+            row.append(_mean(_of(outcomes, size, method), key, paper))
+        rows.append(row)
+    return Table(name, caption, ["users × items, density", *SHOWN], rows, folded=not compared)
+
+
+def _mean(outcomes: Sequence[Outcome], key: str, paper: float | None) -> Figure:
+    values = [outcome.result[key] for outcome in outcomes if outcome.result is not None]
+    if values:
+        return Figure(fmean(values), paper, f"({len(values)})")
+    return Figure(None, paper, absent=why_absent(outcomes))

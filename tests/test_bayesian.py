@@ -1,0 +1,186 @@
+"""The draws of BayesianMBMF against exact samplers in low dimension, and what it promises."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+from boundrec import MBMF, BayesianMBMF, kernels
+from boundrec.models.bayesian import _mixture_quantiles, slack_for
+from boundrec.models.gibbs import draw_prior
+
+
+def stream(seed):
+    return np.array([seed], np.uint64)
+
+
+def many(draw, n, seed=0):
+    state = stream(seed)
+    return np.array([draw(state) for _ in range(n)])
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1, 1), (-0.2, 3), (-5, 5), (0, 1), (2, 2.3), (3, 9), (6, 6.01), (-8, -5), (-1e-3, 1e-3)]
+)
+def test_truncated_normals_have_the_distribution_of_scipys(low, high):
+    sample = many(lambda state: kernels.truncated_normal(state, low, high), 4000)
+    assert sample.min() >= low
+    assert sample.max() <= high
+    assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
+
+
+def by_rejection(L, mean, radius, n, rng):
+    """The truncated normal, the slow way: draw until inside."""
+    kept = []
+    while len(kept) < n:
+        draws = mean + np.linalg.solve(L.T, rng.standard_normal((len(mean), 20_000))).T
+        kept.extend(draws[np.linalg.norm(draws, axis=1) <= radius])
+    return np.array(kept[:n])
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("distance", [0.0, 0.8, 1.6])
+def test_draws_in_the_ball_have_the_distribution_of_rejection_sampling(d, distance):
+    """The farther the mean lies outside, the more the chain takes over from independent draws."""
+    rng = np.random.default_rng(d)
+    root = rng.standard_normal((d, d)) + 3 * np.eye(d)
+    L = np.linalg.cholesky(root @ root.T)
+    mean = np.zeros(d)
+    mean[0] = distance
+    exact = by_rejection(L, mean, 1.0, 6000, rng)
+    x, z, state, chain = np.zeros(d), np.empty(d), stream(7), []
+    for step in range(30_000):
+        kernels._draw_in_ball(L, mean, 1.0, x, state, z)
+        if step % 5 == 0:
+            chain.append(x.copy())
+    chain = np.array(chain)
+    assert np.all(np.linalg.norm(chain, axis=1) <= 1 + 1e-12)
+    for direction in (*np.eye(d), np.ones(d)):
+        assert stats.ks_2samp(chain @ direction, exact @ direction).pvalue > 1e-4
+
+
+def test_the_walk_alone_leaves_the_truncated_normal_as_it_is():
+    rng = np.random.default_rng(0)
+    L, mean = np.linalg.cholesky(np.array([[6.0, 2.0], [2.0, 3.0]])), np.array([0.9, 0.4])
+    exact = by_rejection(L, mean, 1.0, 6000, rng)
+    state, direction = stream(3), np.empty(2)
+    moved = exact.copy()
+    for x in moved:
+        kernels._walk_in_ball(L, mean, 1.0, x, state, direction)
+    assert not np.allclose(moved, exact)
+    for along in (np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([1.0, 1.0])):
+        assert stats.ks_2samp(moved @ along, exact @ along).pvalue > 1e-4
+
+
+def test_the_prior_of_the_rows_is_drawn_around_their_moments():
+    rng = np.random.default_rng(0)
+    rows = rng.multivariate_normal([0.3, -0.2], [[0.04, 0.01], [0.01, 0.02]], 5000)
+    draws = [draw_prior(rows, rng) for _ in range(200)]
+    assert np.mean([mean for mean, _ in draws], axis=0) == pytest.approx(rows.mean(axis=0), abs=2e-3)
+    assert np.linalg.inv(np.mean([P for _, P in draws], axis=0)) == pytest.approx(np.cov(rows.T), rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def low_rank():
+    """Ratings of rank two with noise of 0.3, in [1, 5]."""
+    rng = np.random.default_rng(0)
+    W, H = rng.standard_normal((60, 2)), rng.standard_normal((40, 2))
+    truth = np.clip(3 + 0.6 * W @ H.T, 1.4, 4.6)
+    X = np.argwhere(rng.random((60, 40)) < 0.5)
+    y = np.clip(truth[X[:, 0], X[:, 1]] + 0.3 * rng.standard_normal(len(X)), 1, 5)
+    held_out = rng.random(len(X)) < 0.2
+    return X[~held_out], y[~held_out], X[held_out], y[held_out]
+
+
+def test_it_learns_the_noise_and_its_intervals_hold_what_they_promise(low_rank):
+    X, y, X_test, y_test = low_rank
+    model = BayesianMBMF(4, bounds=(1, 5), max_iter=150, random_state=0).fit(X, y)
+    prediction, std, lower, upper = model.predict(X_test, return_range=True, return_std=True)
+    assert model.noise_ == pytest.approx(0.3, abs=0.05)
+    assert np.all((lower <= prediction) & (prediction <= upper))
+    assert np.all(std >= model.noise_)
+    assert np.mean(np.abs(prediction - y_test) <= 1.2816 * std) == pytest.approx(0.8, abs=0.06)
+    low, middle, high = model.predict_quantiles(X_test, (0.1, 0.5, 0.9)).T
+    assert np.all((low < middle) & (middle < high) & (low >= 1) & (high <= 5))
+    assert np.mean((low <= y_test) & (y_test <= high)) == pytest.approx(0.8, abs=0.06)
+
+
+def test_it_is_more_accurate_than_one_fit(low_rank):
+    X, y, X_test, y_test = low_rank
+    error = {
+        type(model).__name__: np.mean((model.fit(X, y).predict(X_test) - y_test) ** 2)
+        for model in (BayesianMBMF(6, bounds=(1, 5), random_state=0), MBMF(6, bounds=(1, 5), random_state=0))
+    }
+    assert error["BayesianMBMF"] < error["MBMF"]
+
+
+def test_the_stacked_model_is_the_mean_of_its_samples(low_rank):
+    X, y, X_test, _ = low_rank
+    model = BayesianMBMF(3, bounds=(1, 5), slack=1.0, max_iter=30, n_kept=5, dtype="float64", random_state=0).fit(X, y)
+    assert model.user_factors_.shape[1] == 2 + 3 * 5
+    samples = np.vstack(list(model._sampled(*model._codes(X_test))))
+    assert samples.shape[1] == 5
+    assert np.allclose(samples.mean(axis=1), model.predict(X_test))
+    assert np.all(np.linalg.norm(model.user_factors_, axis=1) <= model.user_magnitudes_ * (1 + 1e-12))
+
+
+def test_unknown_ids_get_the_prior_mean_and_the_known_side_still_counts(low_rank):
+    X, y, _, _ = low_rank
+    model = BayesianMBMF(3, bounds=(1, 5), max_iter=40, random_state=0).fit(X, y)
+    nobody = model.predict([(-1, -1)])[0]
+    assert nobody == pytest.approx(y.mean(), abs=0.3)
+    answers = model.predict([(-1, item) for item in range(40)])
+    means = np.array([y[X[:, 1] == item].mean() for item in range(40)])
+    assert np.corrcoef(answers, means)[0, 1] > 0.6  # without the item they would not move together at all
+    _, std = model.predict([(-1, 0), tuple(X[0])], return_std=True)
+    assert np.all(np.isfinite(std))
+
+
+def test_ctrl_c_within_the_burn_in_leaves_the_last_sample(low_rank):
+    X, y, X_test, _ = low_rank
+
+    def callback(sweep, objective, fitted):
+        if sweep == 3:
+            raise KeyboardInterrupt
+
+    model = BayesianMBMF(3, bounds=(1, 5), burn_in=10, max_iter=40, random_state=0)
+    with pytest.warns(UserWarning, match="sweep 3"):
+        model.fit(X, y, callback=callback)
+    assert model.user_factors_.shape[1] == 5
+    assert np.isfinite(model.predict(X_test)).all()
+
+
+def test_one_sided_counts_work(low_rank):
+    X, _, X_test, _ = low_rank
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(3, len(X)).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianMBMF(3, bounds=(0, None), max_iter=30, random_state=0).fit(X, counts)
+    prediction, lower, upper = model.predict(X_test, return_range=True)
+    assert np.all((prediction >= 0) & (lower == 0) & (prediction <= upper))
+
+
+def test_the_slack_grows_with_the_number_of_factors():
+    assert slack_for(2) <= slack_for(20) < slack_for(40) <= slack_for(400)
+
+
+def test_quantiles_of_one_sample_are_those_of_a_normal():
+    found = _mixture_quantiles(np.array([[2.0], [3.0]]), 0.5, np.array([0.1, 0.5]))
+    assert np.allclose(found, stats.norm([[2.0], [3.0]], 0.5).ppf([0.1, 0.5]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"slack": 0.9}, "slack=0.9"),
+        ({"slack": "wide"}, "slack='wide'"),
+        ({"burn_in": 100, "max_iter": 100}, "burn_in=100"),
+        ({"n_kept": 0}, "n_kept=0"),
+    ],
+)
+def test_settings_without_sense_are_refused(low_rank, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        clone(BayesianMBMF(3, bounds=(1, 5))).set_params(**settings).fit(*low_rank[:2])

@@ -1,0 +1,224 @@
+"""The parts of the demonstration: rival, measurements, bars, lists, messages and plot."""
+
+import io
+import os
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from boundrec import MBMF, demo, kernels, metrics
+from boundrec.demo import comparison, terminal
+from boundrec.demo.plot import draw
+from film_sample import film_sample
+
+
+@pytest.fixture(scope="module")
+def split():
+    return comparison.divide(film_sample(), seed=0)
+
+
+@pytest.fixture(scope="module")
+def results(split):
+    return [
+        comparison.evaluate(name, model, split, lambda done: None)
+        for name, model in comparison.models(n_factors=3, seed=0).items()
+    ]
+
+
+def console(**settings):
+    return Console(file=io.StringIO(), highlight=False, **settings)
+
+
+# --- comparison ---------------------------------------------------------------------------------------------
+
+
+def test_the_trivial_rival_is_the_mean_and_two_shrunken_offsets(split):
+    X, y = split.training
+    mean = sum(y) / len(y)
+    of_item, of_user = defaultdict(list), defaultdict(list)
+    for (_, item), rating in zip(X.tolist(), y, strict=True):
+        of_item[item].append(rating - mean)
+    item_offset = {item: sum(rest) / (len(rest) + 5) for item, rest in of_item.items()}
+    for (user, item), rating in zip(X.tolist(), y, strict=True):
+        of_user[user].append(rating - mean - item_offset[item])
+    user_offset = {user: sum(rest) / (len(rest) + 5) for user, rest in of_user.items()}
+    expected = [mean + user_offset[user] + item_offset[item] for user, item in X.tolist()]
+    np.testing.assert_allclose(comparison.MeanAndOffsets().fit(X, y).predict(X), expected, rtol=1e-12)
+
+
+def test_a_result_holds_what_its_model_does(split, results):
+    X, y = split.test
+    for result in results:
+        predictions = result.model.predict(X)
+        assert result.rmse == metrics.rmse(y, predictions)
+        assert result.mae == metrics.mae(y, predictions)
+        assert result.seconds > 0
+    assert results[0].rmse_by_sweep == []
+    for result in results[1:]:
+        assert len(result.rmse_by_sweep) == result.model.n_iter_
+        assert result.rmse_by_sweep[-1] == result.rmse
+
+
+def test_predictions_by_blocks_of_users_are_those_of_all_pairs_at_once(split, monkeypatch):
+    data = split.data
+    model = comparison.MeanAndOffsets().fit(*split.training)
+    model.mean += 1.5  # pushes some predictions past the upper end
+    monkeypatch.setattr(comparison, "USERS_AT_A_TIME", 7)
+    done = []
+    found = comparison.predict_everything(model, data, done.append)
+    everything = model.predict(np.array([[user, item] for user in range(data.n_users) for item in range(data.n_items)]))
+    assert found.outside_share == metrics.out_of_range_share(everything, 0.5, 5)
+    assert 0 < found.outside_share < 1
+    assert (found.lowest, found.highest) == (everything.min(), everything.max())
+    assert found.counts.sum() == everything.size
+    assert done == sorted(done)
+    assert done[-1] == 1
+
+
+def test_bounded_models_never_leave_the_bounds_and_the_histogram_agrees(results):
+    for result in results[2:]:
+        assert result.everything.outside_share == 0
+        inside = (comparison.BINS[:-1] > 0.5 - 1e-9) & (comparison.BINS[1:] < 5 + 1e-9)
+        assert result.everything.counts[~inside].sum() == 0
+
+
+def test_control_c_ends_the_demonstration_and_not_only_the_fit(split):
+    def interrupt(sweep, objective, model):
+        if sweep == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        comparison.fit(MBMF(2, bounds=(0.5, 5), random_state=0), *split.training, callback=interrupt)
+
+
+# --- compiling ----------------------------------------------------------------------------------------------
+
+
+def pretend_cache_in(folder, monkeypatch):
+    kernel = SimpleNamespace(stats=SimpleNamespace(cache_path=folder))
+    monkeypatch.setattr(kernels, "solve_rows_ball", kernel)
+
+
+def test_kernels_count_as_cached_when_machine_code_is_newer_than_its_source(monkeypatch, tmp_path):
+    pretend_cache_in(str(tmp_path), monkeypatch)
+    assert not comparison.kernels_are_cached()
+    index = tmp_path / "kernels.solve_rows_ball-1.py311.nbi"
+    index.touch()
+    source = Path(kernels.__file__).stat().st_mtime
+    os.utime(index, (source + 1, source + 1))
+    assert comparison.kernels_are_cached()
+    os.utime(index, (source - 1, source - 1))
+    assert not comparison.kernels_are_cached()
+
+
+def test_without_a_folder_for_the_cache_nothing_is_cached(monkeypatch):
+    pretend_cache_in(None, monkeypatch)
+    assert not comparison.kernels_are_cached()
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_compiling_is_announced_only_when_it_happens(split, monkeypatch, tmp_path, cached):
+    monkeypatch.setattr(demo, "kernels_are_cached", lambda: cached)
+    messages = console(width=100)
+    demo.run(split, 0, 2, 0, tmp_path / "plot.png", console(width=100), messages)
+    assert ("Compiling, first run only" in messages.file.getvalue()) is not cached
+
+
+# --- terminal -----------------------------------------------------------------------------------------------
+
+values = st.floats(0.5, 5)
+
+
+@given(st.tuples(values, values, values).map(sorted), st.integers(3, 80), st.booleans())
+def test_a_bar_has_its_width_and_its_dot_between_its_ends(ends, width, plain):
+    bar = terminal.range_bar(*ends, width, plain)
+    dot = "o" if plain else "●"
+    assert len(bar) == width
+    assert bar.count(dot) == 1
+    drawn = bar.strip()
+    assert " " not in drawn
+    assert plain is bar.isascii()
+    assert abs(bar.index(dot) - (ends[1] - 0.5) / 4.5 * (width - 1)) <= 0.5 + 1e-9
+    assert abs(len(drawn) - 1 - (ends[2] - ends[0]) / 4.5 * (width - 1)) <= 1 + 1e-9
+
+
+def test_a_bar_looks_as_it_should():
+    assert terminal.range_bar(0.5, 4, 5, 10, plain=False) == "├──────●─┤"
+    assert terminal.range_bar(1, 2, 4.5, 10, plain=True) == " |-o----| "
+
+
+def test_only_encodings_with_the_signs_get_them():
+    assert terminal.can_print_bars("utf-8")
+    assert terminal.can_print_bars("cp437") is False  # it has the lines but no dot
+    assert not terminal.can_print_bars("ascii")
+    assert not terminal.can_print_bars("no such encoding")
+
+
+def test_the_top_titles_are_the_best_of_those_not_rated(split, results):
+    data, model = split.data, results[-1].model
+    user = 3
+    top = terminal.top_titles(model, data, user, n=5)
+    rated = set(data.item[data.user == user].tolist())
+    predictions = {
+        data.item_names[item]: float(model.predict(np.array([[user, item]]))[0])
+        for item in range(data.n_items)
+        if item not in rated
+    }
+    best = sorted(predictions, key=lambda title: -predictions[title])[:5]
+    assert [entry.title for entry in top] == best
+    for entry in top:
+        assert entry.prediction == pytest.approx(predictions[entry.title], rel=1e-12)
+        assert 0.5 <= entry.lower <= entry.prediction <= entry.upper <= 5
+    assert len({(entry.lower, entry.upper) for entry in top}) > 1  # each range is its own
+
+
+def test_a_user_who_rated_nearly_all_gets_a_shorter_list(split, results):
+    data = split.data
+    user = int(np.bincount(data.user).argmax())
+    unseen = data.n_items - int((data.user == user).sum())
+    assert len(terminal.top_titles(results[-1].model, data, user, n=data.n_items)) == unseen
+
+
+def test_favourites_are_the_highest_ratings_the_newest_first(split):
+    data = split.data
+    own = np.flatnonzero(data.user == 4)
+    order = sorted(own, key=lambda entry: (-data.rating[entry], -data.timestamp[entry]))
+    assert terminal.favourites(data, 4, n=3) == [data.item_names[data.item[entry]] for entry in order[:3]]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_list_fits_the_terminal_and_keeps_its_bars_whole(split, results, width):
+    out = console(width=width)
+    out.print(terminal.titles_table(terminal.top_titles(results[-1].model, split.data, 3), width, plain=True))
+    lines = out.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.count("|") == 2 and "o" in line.rpartition("..")[2] for line in lines) == 10
+
+
+def test_the_table_of_results_fits_eighty_columns_uncut(results):
+    out = console(width=80)
+    out.print(terminal.results_table(results))
+    assert "…" not in out.file.getvalue()
+    assert [name in out.file.getvalue() for name in comparison.models(2, 0)] == [True] * 4
+
+
+def test_a_few_among_millions_do_not_become_zero():
+    assert terminal.percent(0.0167) == "1.67 %"
+    assert terminal.percent(1e-6) == "< 0.01 %"
+    assert terminal.percent(0) == "0.00 %"
+
+
+# --- plot ---------------------------------------------------------------------------------------------------
+
+
+def test_the_plot_is_a_png_of_two_panels_width(results, tmp_path):
+    draw(results, tmp_path / "plot.png")
+    png = (tmp_path / "plot.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    assert (int.from_bytes(png[16:20]), int.from_bytes(png[20:24])) == (1800, 720)

@@ -1,0 +1,107 @@
+"""The documentation is true: its examples run, and what it points at exists."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(page for page in DOCS.glob("*.md"))
+FENCE = re.compile(r"^(?P<indent> *)```python\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+
+
+def python_blocks(text):
+    """Source and first line number of every python block of a page."""
+    for match in FENCE.finditer(text):
+        indent = match["indent"]
+        lines = [line.removeprefix(indent) for line in match["body"].splitlines(keepends=True)]
+        yield "".join(lines), text.count("\n", 0, match.start("body"))
+
+
+def failures(source, line, page, names):
+    """Run one block in the page's names: as a doctest where it shows a prompt, else as plain code."""
+    report = []
+    if ">>>" in source:
+        test = doctest.DocTestParser().get_doctest(source, names, page.name, str(page), line)
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.REPORT_NDIFF, verbose=False)
+        runner.run(test, out=report.append, clear_globs=False)
+        names.update(test.globs)
+    else:
+        exec(compile("\n" * line + source, str(page), "exec"), names)
+    return "".join(report)
+
+
+with_examples = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
+
+
+@pytest.mark.parametrize("page", with_examples, ids=lambda page: page.stem)
+def test_the_examples_of_a_page_run_from_top_to_bottom(page):
+    names = {"__name__": "__main__"}
+    blocks = python_blocks(page.read_text(encoding="utf-8"))
+    report = "".join(failures(source, line, page, names) for source, line in blocks)
+    if report:
+        pytest.fail(report, pytrace=False)
+
+
+# --- paper to code ------------------------------------------------------------------------------------------
+
+PAPER = (DOCS / "paper-to-code.md").read_text(encoding="utf-8")
+CODE_SPANS = set(re.findall(r"`([^`\n]+)`", PAPER))
+
+
+def section(title):
+    return PAPER.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", sorted(span for span in CODE_SPANS if span.startswith("boundrec.")))
+def test_what_the_paper_page_names_exists(name):
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[cut:]:
+            found = getattr(found, attribute)
+        return
+
+
+@pytest.mark.parametrize("name", sorted(span for span in CODE_SPANS if span.startswith("tests/")))
+def test_test_files_that_the_paper_page_names_exist(name):
+    assert (ROOT / name).is_file()
+
+
+def test_modules_are_called_missing_exactly_while_they_are():
+    sentence = re.search(r"Not in the package yet.*?\n\n", PAPER, re.DOTALL)
+    missing = set(re.findall(r"`([^`]+)`", sentence.group())) if sentence else set()
+    named = {span for span in CODE_SPANS if re.fullmatch(r"(models|paper)/(\w+\.py)?", span)}
+    assert missing == {name for name in named if not (ROOT / "src" / "boundrec" / name).exists()}
+
+
+def test_every_equation_of_the_paper_has_a_row():
+    rows = [row.split("|")[1] for row in section("Equations").splitlines() if row.startswith("| (")]
+    numbers = []
+    for cell in rows:
+        for first, last in re.findall(r"\((\d+)\)(?:–\((\d+)\))?", cell):
+            numbers += range(int(first), int(last or first) + 1)
+    assert sorted(numbers) == list(range(1, 48))
+
+
+def test_every_row_of_code_in_the_equation_table_has_a_test_beside_it():
+    rows = [row.split("|") for row in section("Equations").splitlines() if "`boundrec." in row]
+    assert rows
+    assert [row[1] for row in rows if "`tests/" not in row[4]] == []
+
+
+def test_every_slip_has_a_row():
+    assert sorted(map(int, re.findall(r"^\| A(\d+) ", PAPER, re.MULTILINE))) == list(range(1, 41))
+
+
+def test_slips_that_the_code_refers_to_are_on_the_page():
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    referred = set(re.findall(r"(?:slip|resolution)s? A(\d+)", sources))
+    assert referred
+    assert referred <= set(re.findall(r"^\| A(\d+) ", PAPER, re.MULTILINE))

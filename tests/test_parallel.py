@@ -1,0 +1,82 @@
+"""Cutting the rows into ranges, counting threads, and Ctrl-C in the middle of real work."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boundrec.parallel import N_RANGES, ROW_COST, SMALLEST_RANGE, RowPool, row_ranges, thread_count
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=300))
+def test_ranges_cover_every_row_once_and_share_the_work(counts):
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    ranges = row_ranges(indptr)
+    assert [row for start, stop in ranges for row in range(start, stop)] == list(range(len(counts)))
+    work = [indptr[stop] - indptr[start] + ROW_COST * (stop - start) for start, stop in ranges]
+    fair_share = max(sum(work) / N_RANGES, 2 * SMALLEST_RANGE)  # small work is not cut finely
+    assert max(work) <= fair_share + max(counts) + ROW_COST
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_pool_calls_the_kernel_on_every_row(threads, monkeypatch):
+    monkeypatch.setattr("boundrec.parallel.INLINE_BELOW", 0)
+    indptr = np.arange(0, 1001, 10)
+    seen = np.zeros(100, int)
+
+    def kernel(add, start, stop):
+        seen[start:stop] += add
+
+    with RowPool(threads, 1000) as pool:
+        pool.run(kernel, indptr, 2)
+    assert np.all(seen == 2)
+
+
+def test_an_error_in_a_thread_reaches_the_caller(monkeypatch):
+    monkeypatch.setattr("boundrec.parallel.INLINE_BELOW", 0)
+
+    def kernel(start, stop):
+        raise RuntimeError("from a thread")
+
+    with RowPool(2, 10) as pool, pytest.raises(RuntimeError, match="from a thread"):
+        pool.run(kernel, np.arange(11))
+
+
+def test_threads_are_counted_as_in_joblib_but_none_means_every_core():
+    assert thread_count(None) == thread_count(-1) >= 1
+    assert thread_count(3) == 3
+    assert thread_count(-1000) == 1
+    for nonsense in (0, 1.5, "two", True):
+        with pytest.raises(ValueError, match="n_jobs="):
+            thread_count(nonsense)
+
+
+LONG_FIT = """
+import warnings, numpy as np
+from boundrec import MBMF
+rng = np.random.default_rng(0)
+X = np.unique(rng.integers(0, 2000, (100_000, 2)), axis=0)
+model = MBMF(20, bounds=(0, 1), max_iter=100_000, tol=0, random_state=0)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model.fit(X, rng.random(len(X)), callback=lambda sweep, *_: print(sweep, flush=True) if sweep == 2 else None)
+assert "interrupted" in str(caught[0].message), caught
+assert len(model.objectives_) == model.n_iter_ >= 2
+print("usable", np.isfinite(model.predict(X)).all())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a POSIX signal")
+def test_ctrl_c_in_a_threaded_fit_ends_it_cleanly():
+    child = subprocess.Popen([sys.executable, "-c", LONG_FIT], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline().strip() == "2"  # the second sweep is done, the next ones are under way
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    output, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert output.strip() == "usable True"
