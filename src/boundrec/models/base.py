@@ -21,6 +21,7 @@ from boundrec.models.stopping import Progress, Validation, generator, set_aside,
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
 from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
+from boundrec.recommend import Seen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -118,6 +119,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Ratings to evaluate on, while a fit lasts.
     _held_out: Ratings | None = None
 
+    #: The training ratings; None in a model from a file without them.
+    _ratings: Ratings | None
+    _seen: Seen
+
     def fit(
         self,
         X: Any,
@@ -147,9 +152,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
         ratings.check_bounds(check_bounds(self.bounds))
-        ratings, held_out = self._set_aside(ratings, eval_set)
+        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
         with self._unchanged_on_error(), self._evaluated_on(held_out):
-            return self._fit(ratings, callback)
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was set aside
+            return self
 
     def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
         """What to train on, and what to evaluate on after every sweep, if anything."""
@@ -384,6 +391,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.where(items >= 0, self.item_means_[items], answer)
 
     def _learn_ids_and_means(self, ratings: Ratings) -> None:
+        self._ratings, self._seen = ratings, Seen.of(ratings)
         self.n_features_in_ = 2
         self.user_ids_, self.item_ids_ = ratings.users, ratings.items
         self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items

@@ -24,6 +24,7 @@ from boundrec.ranges import (
     settle_contradictions,
 )
 from boundrec.ratings import Csr, Ratings
+from boundrec.recommend import Seen
 
 
 class BoundedModel(FactorisationModel):
@@ -83,7 +84,7 @@ class BoundedModel(FactorisationModel):
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
         ratings.check_bounds(check_bounds(self.bounds))
-        ratings, held_out = self._set_aside(ratings, eval_set)
+        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
         with self._unchanged_on_error(), self._evaluated_on(held_out):
@@ -93,7 +94,9 @@ class BoundedModel(FactorisationModel):
                     f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                     "can determine."
                 )
-            return self._fit(ratings, callback)
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if it was set aside or dropped
+            return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:
