@@ -25,6 +25,7 @@ from boundrec.ranges import (
     settle_contradictions,
 )
 from boundrec.ratings import Csr, Ratings
+from boundrec.recommend import Seen
 
 
 class BoundedModel(FactorisationModel):
@@ -84,13 +85,15 @@ class BoundedModel(FactorisationModel):
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
         with self._unchanged_on_error():
-            ratings = self._settle(ratings, ranges)
+            given, ratings = ratings, self._settle(ratings, ranges)
             if self.n_factors > min(ratings.n_users, ratings.n_items):
                 warn(
                     f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                     "can determine."
                 )
-            return self._fit(ratings, callback)
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was dropped
+            return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:
