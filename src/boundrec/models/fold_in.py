@@ -26,6 +26,7 @@ from boundrec.ranges import (
     widen_new,
 )
 from boundrec.ratings import Csr, IdIndex, Ratings
+from boundrec.recommend import Seen
 
 if TYPE_CHECKING:
     from boundrec.models.bounded import BoundedModel
@@ -44,16 +45,17 @@ def fold_in(model: BoundedModel, X: Any, y: Any, axis: str, sample_weight: Array
     if axis not in ("users", "items"):
         raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
-    ratings = _of_known(model, read_new(model, X, y, sample_weight), kind)
-    ids, csr = of_side(ratings, kind)
-    ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, ids, csr))
-    ratings, ranges = settle_new(model, ratings, ranges, {kind: 0})
+    given = _of_known(model, read_new(model, X, y, sample_weight), kind)
+    ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))
+    ratings, ranges = settle_new(model, given, ranges, {kind: 0})
     ids, csr = of_side(ratings, kind)
     view = copy.copy(model)
-    view._ratings, view._ranges = None, ranges
+    view._ratings, view._seen, view._ranges = None, Seen.of(given), ranges
     means, seen = _shrunken_means(csr, model.mean_)
-    learned = {f"{kind}_ids_": ids, f"n_{kind}s_": len(ids), f"{kind}_means_": means, f"_{kind}_seen": seen}
-    view.__dict__.update(learned | {f"{kind}_magnitudes_": getattr(ranges, kind)} | started(view, kind, 0))
+    learned = {"ids_": ids, "means_": means, "magnitudes_": getattr(ranges, kind)}
+    view.__dict__.update({f"{kind}_{name}": value for name, value in learned.items()})
+    view.__dict__.update({f"n_{kind}s_": len(ids), f"_{kind}_seen": seen})
+    view.__dict__.update(started(model, kind, getattr(ranges, kind)))
     view._solve_rows(kind, np.arange(len(ids)), centred(view, kind, csr))
     return view
 
@@ -125,10 +127,10 @@ def centred(model: BoundedModel, kind: str, csr: Csr, rows: Codes | slice = slic
     return ranges.centred(csr, getattr(ranges, kind)[rows], getattr(ranges, OTHER[kind]), dtype)
 
 
-def started(model: BoundedModel, kind: str, first: int) -> dict[str, Any]:
-    """Where the rows from ``first`` on start: those of somebody unknown, scaled to their magnitudes."""
+def started(model: BoundedModel, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+    """Where new rows start: from the row of somebody unknown, scaled to their magnitudes."""
     unit, biases = model._unknown_row(kind)
-    radius = np.sqrt(model.slack_) * getattr(model, f"{kind}_magnitudes_")[first:, None]
+    radius = np.sqrt(model.slack_) * magnitudes[:, None]
     dtype = getattr(model, f"{kind}_factors_").dtype
     rows = {f"{kind}_factors_": (radius * unit).astype(dtype)}
     return rows if biases is None else rows | {f"{kind}_biases_": (radius * biases).astype(dtype)}
