@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from boundrec.models.base import Codes, Floats, Side, _shrunken_means, warn
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, half_step, stack, unstack
+from boundrec.models.stopping import trained_codes
 from boundrec.parallel import RowPool
 from boundrec.ranges import (
     Ranges,
@@ -79,8 +80,7 @@ def _of_known(model: BoundedModel, ratings: Ratings, kind: str) -> Ratings:
     """Ratings under the row numbers that the model has for the other side; those of ids unknown there are left out."""
     other = OTHER[kind]
     given, known = of_side(ratings, other)[0], getattr(model, f"{other}_ids_")
-    codes = known.codes(given.ids)
-    trained = (codes >= 0) & getattr(model, f"_{other}_seen")[codes]
+    trained = trained_codes(given.ids, known, getattr(model, f"_{other}_seen")) >= 0
     if not trained.all():
         column = ratings.by_user.indices if other == "item" else ratings.user_of_rating()
         usable = trained[column]
