@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
-from boundrec.models.fold_in import fold_in
 from boundrec.models.slack import squash
 from boundrec.ranges import (
     CONTRADICTIONS,
@@ -170,7 +169,9 @@ class BoundedModel(FactorisationModel):
         a copy of the model whose users (or items) are the new ones and whose other side is that of the model, with
         the same methods. The model itself stays as it was.
         """
-        return cast(Self, fold_in(self, X, y, axis, sample_weight))
+        from boundrec.models.fold_in import fold_in
+
+        return fold_in(self, X, y, axis, sample_weight)
 
     def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
         """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""

@@ -7,13 +7,14 @@ every fit, on the new rows alone, gives them the rows that the fit would have en
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.models.base import Codes, Floats, Side, _shrunken_means, warn
+from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, half_step, stack, unstack
 from boundrec.models.stopping import trained_codes
 from boundrec.parallel import RowPool
@@ -29,9 +30,7 @@ from boundrec.ranges import (
 from boundrec.ratings import Csr, IdIndex, Ratings
 from boundrec.recommend import Seen
 
-if TYPE_CHECKING:
-    from boundrec.models.bounded import BoundedModel
-    from boundrec.models.mbmf import MBMF
+Model = TypeVar("Model", bound=BoundedModel)
 
 OTHER = {"user": "item", "item": "user"}
 #: The coordinate that each side holds fixed where there are biases.
@@ -40,7 +39,7 @@ HELD = {"user": HELD_BY_USERS, "item": HELD_BY_ITEMS}
 NO_RATINGS = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
 
 
-def fold_in(model: BoundedModel, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Any:
+def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
     if axis not in ("users", "items"):
@@ -136,7 +135,7 @@ def started(model: BoundedModel, kind: str, magnitudes: Floats) -> dict[str, NDA
     return rows if biases is None else rows | {f"{kind}_biases_": (radius * biases).astype(dtype)}
 
 
-def unknown_row(model: MBMF, kind: str) -> tuple[Floats, Floats | None]:
+def unknown_row(model: Any, kind: str) -> tuple[Floats, Floats | None]:
     """Where an exact solve starts, in units of the magnitude, and its biases: the start decides only on the sphere.
 
     There a row with few ratings keeps the part of its start that they say nothing about, so it starts from the mean
@@ -156,7 +155,7 @@ def unknown_row(model: MBMF, kind: str) -> tuple[Floats, Floats | None]:
     return unit, None
 
 
-def solve_exactly(model: MBMF, kind: str, rows: Codes, csr: Csr) -> None:
+def solve_exactly(model: Any, kind: str, rows: Codes, csr: Csr) -> None:
     """The half-step of exact alternation on some rows, in place: each restart on its own, then stacked again.
 
     ``csr`` has the centred ratings of these rows. Of the other side only what they rate is looked at.
@@ -177,7 +176,7 @@ def solve_exactly(model: MBMF, kind: str, rows: Codes, csr: Csr) -> None:
         biases[rows] = np.column_stack([own[:, HELD[other]] for own in solved])
 
 
-def _restarts(model: MBMF, kind: str, rows: NDArray[np.integer]) -> list[NDArray[np.floating]]:
+def _restarts(model: Any, kind: str, rows: NDArray[np.integer]) -> list[NDArray[np.floating]]:
     """The rows of each restart that the model averages."""
     factors, biases = getattr(model, f"{kind}_factors_"), getattr(model, f"{kind}_biases_")
     return unstack(factors[rows], None if biases is None else biases[rows], HELD[OTHER[kind]], model.n_factors)
