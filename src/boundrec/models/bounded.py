@@ -173,6 +173,24 @@ class BoundedModel(FactorisationModel):
 
         return fold_in(self, X, y, axis, sample_weight)
 
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add users, items and ratings to a fitted model; on one that is not fitted this is ``fit``.
+
+        New users are folded in; then the items with new ratings are solved again, from all of their ratings, then the
+        users with new ratings. Everybody else's factors keep their bits, and known users and items their magnitudes.
+        ``objectives_`` and the like stay those of the fit: after many new ratings a fit on all of them is better.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            New ratings, in any form that ``fit`` takes, under the same rules. ``duplicates`` is about pairs that come
+            twice among them; a pair that was rated before has its new rating from now on. Where ``on_contradiction``
+            is "widen", only the ranges of new users and items are widened.
+        """
+        from boundrec.models.partial_fit import partial_fit
+
+        return partial_fit(self, X, y, sample_weight)
+
     def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
         """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""
         raise NotImplementedError
