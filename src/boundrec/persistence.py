@@ -122,7 +122,7 @@ def _in_a_sentence(path: str, done: str) -> Iterator[None]:
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) and done == "loaded" else None
         named = type(error)(f"{path} cannot be {done}: {reason or error.strerror or error}.")
-        named.errno, named.filename = error.errno, path
+        named.errno = error.errno
         raise named from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} cannot be {done}: {error}") from None
