@@ -105,7 +105,10 @@ def _restore(source: Source) -> Any:
     state["_ratings"] = _restore_ratings(source, state)
     source.refuse_what_is_left()
     model = model_class(**_restore_settings(source, model_class, state))
-    model._check_settings()
+    try:
+        model._check_settings()
+    except TypeError:
+        raise ValueError("its settings are damaged.") from None
     vars(model).update(state)
     return model
 
