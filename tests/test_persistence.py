@@ -43,6 +43,9 @@ FORMS = {
         3, bounds=(1, 5), magnitudes="history", on_contradiction="drop", max_iter=3, random_state=0
     ),
     "float32": BayesianMBMF(3, bounds=(1, 5), max_iter=6, dtype=np.float32, random_state=0),
+    "biases and restarts": MBMF(3, bounds=(1, 5), biases=True, n_restarts=2, max_iter=3, random_state=0),
+    "validated": MF(3, validation_fraction=0.2, max_iter=5, random_state=0),
+    "going on": BayesianMBMF(3, bounds=(1, 5), validation_fraction=0.2, warm_start=True, max_iter=6, random_state=0),
     "clipped": NMF(3, bounds=(1, 5), clip=True, max_iter=3, random_state=0),
 }
 EVERY_MODEL = MODELS | FORMS
@@ -115,7 +118,7 @@ def test_a_loaded_model_has_the_settings_and_all_that_was_learned(model, path):
         name: type(value) for name, value in model.get_params().items()
     }
     for name in model.STATE:
-        assert_same(getattr(model, name), getattr(loaded, name))
+        assert_same(getattr(model, name, None), getattr(loaded, name))
 
 
 def test_a_loaded_model_predicts_the_same_bits_for_known_and_unknown_ids(model, data, path):
@@ -136,7 +139,7 @@ def test_saving_a_loaded_model_gives_the_same_file(model, path, tmp_path):
 
 
 def test_files_hold_all_that_a_fit_leaves_in_a_model(model):
-    forgotten = vars(model).keys() - model.get_params().keys() - model.STATE.keys() - {"_ratings"}
+    forgotten = vars(model).keys() - model.get_params().keys() - model.STATE.keys() - {"_ratings", "_chain"}
     assert not forgotten, f"name {forgotten} in STATE of {type(model).__name__}, or files will not hold them"
 
 
@@ -304,6 +307,7 @@ for file in sorted(pathlib.Path({str(tmp_path)!r}).glob("*.safetensors")):
     assert model.predict({data[0][:3]!r}).shape == (3,)
     if hasattr(model, "predict_quantiles"):
         model.predict_quantiles({data[0][:3]!r})
+    assert model.recommend(n=3)
 print(*{{"numba", "llvmlite", "boundrec.kernels"}} & sys.modules.keys())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -557,6 +561,8 @@ HOSTILE = {
     "a setting of two kinds": inside("settings", tol={"float": "1", "bytes": ""}),
     "a dtype of text": inside("settings", dtype={"dtype": "object"}),
     "magnitudes of three sides": inside("settings", magnitudes={"learned": ["array"] * 3}),
+    "ranges without an offset": inside("values", **{"ranges.offset": None}),
+    "ranges of text": inside("values", **{"ranges.limit": "wide"}),
     "a mean of text": inside("values", mean="3"),
     "a mean of truth": inside("values", mean=True),
     "no mean": inside("values", mean=None),
@@ -673,19 +679,20 @@ random.seed(0)
 final = folder + "/final.safetensors"
 models = [boundrec.load(folder + f"/{k}.safetensors") for k in (0, 1)]
 known = [open(folder + f"/{k}.safetensors", "rb").read() for k in (0, 1)]
-for turn in range(25):
+began = time.perf_counter()
+models[0].save(final)
+once = time.perf_counter() - began
+for turn in range(20):
     child = os.fork()
     if child == 0:
         while True:
             for model in models:
                 model.save(final)
-    time.sleep(random.uniform(0.002, 0.03))
+    time.sleep(random.uniform(0, 4 * once))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    if os.path.exists(final):
-        boundrec.load(final)
-        assert open(final, "rb").read() in known
-        print("whole")
+    boundrec.load(final)
+    assert open(final, "rb").read() in known
 """
 
 
@@ -698,7 +705,6 @@ def test_kill_9_during_saving_leaves_the_old_file_or_the_new_one(tmp_path):
     model.save(tmp_path / "1.safetensors")
     done = subprocess.run([sys.executable, "-c", KILLER, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("whole") >= 5
     assert leftovers(tmp_path), "no child was killed while it was saving"
 
 
