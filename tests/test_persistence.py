@@ -180,6 +180,27 @@ def test_seen_items_are_those_of_the_ratings(fitted, data, path):
     assert sorted(pairs) == sorted(data[0])
 
 
+def test_a_loaded_model_recommends_the_same_lists(model, path):
+    loaded = through_a_file(model, path)
+    assert_same(tuple(model.recommend(n=5)), tuple(loaded.recommend(n=5)))
+    assert_same(tuple(model.recommend(n=5, exclude_seen=False)), tuple(loaded.recommend(n=5, exclude_seen=False)))
+
+
+@pytest.mark.parametrize("name", ["exact ball", "ball with biases"])
+def test_a_loaded_model_takes_in_new_users_and_ratings(fitted, path, name):
+    model = fitted[name]
+    loaded = through_a_file(model, path, keep_ratings=True)
+    X, y = [("new", 1001), ("new", 1003), ("newer", 1002)], [5.0, 1.0, 3.0]
+    before = path.read_bytes()
+    view = model.fold_in(X, y)
+    assert_same(loaded.fold_in(X, y).predict(X), view.predict(X))
+    assert_same(through_a_file(view, path.with_name("view")).predict(X), view.predict(X))
+    grown = loaded.partial_fit(X, y)
+    assert_same(grown.predict(X), copy.deepcopy(model).partial_fit(X, y).predict(X))
+    assert path.read_bytes() == before
+    assert_same(through_a_file(grown, path).predict(X), grown.predict(X))
+
+
 # --- settings -----------------------------------------------------------------------------------------------
 
 
