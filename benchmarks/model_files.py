@@ -34,7 +34,8 @@ def large_model() -> MBMF:
     model._learn_ids_and_means(ratings)
     model.user_factors_ = rng.standard_normal((ratings.n_users, N_FACTORS), np.float32)
     model.item_factors_ = rng.standard_normal((ratings.n_items, N_FACTORS), np.float32)
-    model.objectives_, model.seconds_, model.n_iter_, model.n_rejected_ = [1.0], [1.0], 1, 0
+    model.objectives_, model.seconds_, model.eval_errors_ = [1.0], [1.0], []
+    model.n_iter_, model.n_rejected_, model.ridge_ = 1, 0, 0.0
     return model
 
 

@@ -642,6 +642,18 @@ def test_ids_that_are_no_text_are_refused_when_they_are_read(saved, damage):
         model.predict([("a", 1)])
 
 
+@pytest.mark.parametrize("damage", [b"[12]", b"[[[[", b'{"a"', b"1e5]", b'"\xc3""'])
+def test_ids_that_are_no_plain_values_are_refused_when_they_are_read(path, damage):
+    NMF(1, max_iter=1, random_state=0).fit([(10.5, "i"), (11.5, "i")], [1.0, 2.0]).save(path)
+    header, data = dissected(path.read_bytes())
+    first = header["user_ids.json"]["data_offsets"][0]
+    data[first : first + 4] = damage
+    path.write_bytes(resealed(header, bytes(data)))
+    model = boundrec.load(path)
+    with pytest.raises(ValueError, match=re.escape(f"{path} is damaged: an id cannot be read")):
+        model.predict([("a", "i")])
+
+
 def test_ratings_are_looked_at_even_without_verifying(saved):
     """The kernels trust them: an item that does not exist would be read from somebody else's memory."""
     header, data = dissected(saved.read_bytes())

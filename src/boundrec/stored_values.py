@@ -73,10 +73,16 @@ class TextIds(IdIndex):
         pieces = (content[first:end] for first, end in pairwise(starts))
         try:
             texts = (str(piece, "utf-8", "surrogatepass") for piece in pieces)
-            values = texts if self._plain else (decode(json.loads(one)) for one in texts)
+            values = texts if self._plain else map(_read_id, texts)
             return np.fromiter(values, object, len(self))
         except (ValueError, TypeError, RecursionError):
             raise ValueError(f"{self._source} is damaged: an id cannot be read.") from None
 
     def __len__(self) -> int:
         return self._starts.size - 1
+
+
+def _read_id(text: str) -> Any:
+    one = decode(json.loads(text))
+    hash(one)  # a list is no id
+    return one
