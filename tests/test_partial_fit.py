@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from boundrec import MBMF, Ratings
-from boundrec.models.fold_in import started
 from test_fold_in import MODELS, full_half_step, learned, ratings, same_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -50,7 +49,7 @@ def test_rows_with_new_ratings_are_those_of_full_half_steps_on_all_ratings(fitte
     for kind, n in (("user", 30), ("item", 20)):
         magnitudes = getattr(model, f"{kind}_magnitudes_")
         assert np.array_equal(magnitudes[:n], getattr(before, f"{kind}_magnitudes_"))
-        for name, rows in started(before, kind, magnitudes[n:]).items():
+        for name, rows in before._start_rows(kind, magnitudes[n:]).items():
             setattr(full, name, np.concatenate([getattr(before, name), rows]))
     known_users = full.user_factors_[:30].copy(), None if full.user_biases_ is None else full.user_biases_[:30].copy()
     full_half_step(full, "user")

@@ -289,6 +289,13 @@ def test_magnitudes_from_the_training_ratings_do_not_see_those_set_aside(ratings
     assert not np.array_equal(with_share.user_magnitudes_, MBMF(3, **settings).fit(ratings).user_magnitudes_)
 
 
+def test_what_is_set_aside_is_not_trained_on_but_counts_as_seen(model, ratings, parts):
+    model.set_params(max_iter=2).fit(ratings)
+    assert model._ratings.n_ratings == parts[0].n_ratings
+    assert np.array_equal(model._seen.indices, ratings.by_user.indices)
+    assert np.array_equal(model._seen.indptr, ratings.by_user.indptr)
+
+
 def test_a_model_keeps_nothing_of_an_eval_set(ratings, parts):
     model = MBMF(3, bounds=(1, 5), max_iter=6, random_state=0)
     plain = len(pickle.dumps(clone(model).fit(parts[0])))

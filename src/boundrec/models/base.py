@@ -152,9 +152,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
         ratings.check_bounds(check_bounds(self.bounds))
-        ratings, held_out = self._set_aside(ratings, eval_set)
+        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
         with self._unchanged_on_error(), self._evaluated_on(held_out):
-            return self._fit(ratings, callback)
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was set aside
+            return self
 
     def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
         """What to train on, and what to evaluate on after every sweep, if anything."""

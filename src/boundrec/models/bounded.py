@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
@@ -84,18 +84,18 @@ class BoundedModel(FactorisationModel):
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
         ratings.check_bounds(check_bounds(self.bounds))
-        ratings, held_out = self._set_aside(ratings, eval_set)
+        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
         with self._unchanged_on_error(), self._evaluated_on(held_out):
-            given, ratings = ratings, self._settle(ratings, ranges)
+            ratings = self._settle(ratings, ranges)
             if self.n_factors > min(ratings.n_users, ratings.n_items):
                 warn(
                     f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                     "can determine."
                 )
             self._fit(ratings, callback)
-            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was dropped
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if it was set aside or dropped
             return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
@@ -191,12 +191,12 @@ class BoundedModel(FactorisationModel):
 
         return partial_fit(self, X, y, sample_weight)
 
-    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
-        """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""
+    def _start_rows(self, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+        """What the model learns of each row of a side ("user" or "item"), by name: where new rows start."""
         raise NotImplementedError
 
     def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
-        """Solve some rows of one side ("user" or "item") with the other fixed, in place, from their centred ratings."""
+        """Learn some rows of a side, in place, from their ratings in row order, with the other side fixed."""
         raise NotImplementedError
 
     # --- predictions ----------------------------------------------------------------------------------------
