@@ -326,3 +326,26 @@ def test_rivals_say_which_models_take_new_ratings(rival):
     for method in (rival().fold_in, rival().partial_fit):
         with pytest.raises(NotImplementedError, match=f"{rival.__name__} takes no new.*MBMF and BayesianMBMF do"):
             method([("new", 1)], [3.0])
+
+
+def test_a_view_recommends_what_its_users_have_not_seen_best_first(any_fitted):
+    model = any_fitted[0]
+    new, y = [("eve", 1003), ("eve", 1001), ("bob", 1002)], [5, 1, 4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some ratings may lie outside the range that history leaves them
+        view = model.fold_in(new, y)
+    items, scores = view.recommend(["bob", "eve"], n=4)
+    for user, own, values in zip(["bob", "eve"], items, scores, strict=True):
+        others = [i for i in model.item_ids_.ids.tolist() if (user, i) not in new]
+        predictions = view.predict([(user, i) for i in others])
+        assert np.allclose(values, np.sort(predictions)[::-1][:4], atol=1e-6)
+        assert np.allclose(view.predict([(user, i) for i in own]), values, atol=1e-6)
+        assert set(own.tolist()) <= set(others)
+
+
+def test_a_view_of_items_recommends_those_items():
+    model = fitted_once("ball")
+    view = model.fold_in([(100, "new"), (101, "new"), (100, "other")], [5, 4, 1], axis="items")
+    items, _ = view.recommend([100, 101, 102], n=2)
+    assert items.tolist()[:2] == [[None, None], ["other", None]]
+    assert sorted(items.tolist()[2]) == ["new", "other"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.models.base import Floats, _shrunken_means, warn
+from boundrec.models.base import Floats, shrunken_means, warn
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.new_rows import OTHER
 from boundrec.models.stopping import trained_codes
@@ -44,7 +44,7 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
     ids, csr = of_side(ratings, kind)
     view = copy.copy(model)
     view._ratings, view._seen, view._ranges = None, Seen.of(given), ranges
-    means, seen = _shrunken_means(csr, model.mean_)
+    means, seen = shrunken_means(csr, model.mean_)
     learned = {"ids_": ids, "means_": means, "magnitudes_": getattr(ranges, kind)}
     view.__dict__.update({f"{kind}_{name}": value for name, value in learned.items()})
     view.__dict__.update({f"n_{kind}s_": len(ids), f"_{kind}_seen": seen})
