@@ -349,3 +349,29 @@ def test_a_view_of_items_recommends_those_items():
     items, _ = view.recommend([100, 101, 102], n=2)
     assert items.tolist()[:2] == [[None, None], ["other", None]]
     assert sorted(items.tolist()[2]) == ["new", "other"]
+
+
+@pytest.mark.parametrize("form", ["n", "c"])
+def test_with_the_papers_settings_a_folded_in_row_fits_its_ratings_no_worse_than_the_fit(form):
+    X, y = ratings()
+    model = MBMF.as_in_paper(4, form=form, bounds=(1, 5), max_iter=30, random_state=0).fit(X, y)
+    view = model.fold_in(X, y)
+    assert np.allclose(np.linalg.norm(view.user_factors_, axis=1), view.user_magnitudes_)
+    for user in np.unique(X[:, 0]):
+        own = X[:, 0] == user
+        ours, theirs = (np.sum((m.predict(X[own]) - y[own]) ** 2) for m in (view, model))
+        assert ours <= theirs + 1e-9
+
+
+def test_arrays_that_cannot_be_written_serve_as_well(any_fitted):
+    """Those of a model from a file are mapped read-only."""
+    model, X, y = any_fitted
+    for value in vars(model).values():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        view = model.fold_in(X[:9], y[:9])
+        model.partial_fit([(7, 1000), (100, "new")], [4.0, 3.0])
+    assert np.isfinite(view.predict(X[:9])).all()
+    assert np.isfinite(model.predict([(7, 1001), (7, "new")])).all()
