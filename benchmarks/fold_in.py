@@ -15,7 +15,7 @@ from benchmarks.measure import Check, Part, movielens_or_alike, save_parts, side
 from boundrec import MBMF
 from boundrec.models.base import Side
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, half_step
-from boundrec.models.fold_in import NO_RATINGS
+from boundrec.models.new_rows import NO_RATINGS
 from boundrec.parallel import RowPool
 from boundrec.ratings import Ratings
 

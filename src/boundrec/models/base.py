@@ -435,8 +435,8 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items
         weights = ratings.by_user.weights
         self.mean_ = float(np.average(ratings.by_user.data, weights=weights if weights.size else None))
-        self.user_means_, self._user_seen = _shrunken_means(ratings.by_user, self.mean_)
-        self.item_means_, self._item_seen = _shrunken_means(ratings.by_item, self.mean_)
+        self.user_means_, self._user_seen = shrunken_means(ratings.by_user, self.mean_)
+        self.item_means_, self._item_seen = shrunken_means(ratings.by_item, self.mean_)
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -493,7 +493,7 @@ def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
     return products
 
 
-def _shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
+def shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings."""
     counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
     return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), np.diff(csr.indptr) > 0

@@ -24,9 +24,10 @@ from boundrec.models.base import BLOCK, Callback, Codes, Floats, Side, StoppingR
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.models.gibbs import PRIOR_NOISE, Kept, KeptSide, Prior, Rows, Sample, held_by, sample_side
+from boundrec.models.new_draws import draw_from_priors, start_from_priors
 from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
-from boundrec.ratings import Ratings
+from boundrec.ratings import Csr, Ratings
 
 
 def slack_for(n_factors: int) -> float:
@@ -354,6 +355,14 @@ class BayesianMBMF(BoundedModel):
             inner = self._running.mean()
         self.eval_predictions_ = self._led_back(inner, self._ranges.product(users, items))
         return self.eval_predictions_
+
+    # --- what comes after the fit ---------------------------------------------------------------------------
+
+    def _start_rows(self, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+        return start_from_priors(self, kind, magnitudes)
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        draw_from_priors(self, kind, rows, csr)
 
     # --- predictions ----------------------------------------------------------------------------------------
 

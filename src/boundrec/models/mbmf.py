@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boundrec.models.angles import AngleDescent, AngleSide
 from boundrec.models.base import Callback, Codes, Floats, Side, Sweep, is_number, is_whole
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
-from boundrec.models.fold_in import solve_exactly, unknown_row
+from boundrec.models.new_rows import solve_exactly, start_exactly
 from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
@@ -248,8 +249,8 @@ class MBMF(BoundedModel):
         products = self._ranges.product(ratings.user_of_rating(), ratings.by_user.indices)
         self.ridge_ = ridge * float(products.mean())
 
-    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
-        return unknown_row(self, kind)
+    def _start_rows(self, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+        return start_exactly(self, kind, magnitudes)
 
     def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
         solve_exactly(self, kind, rows, csr)
