@@ -83,6 +83,10 @@ class Method:
         """Quantiles of the rating of each pair, a column for each, where the method has them."""
         return None
 
+    def stated(self) -> dict[str, str]:
+        """What the model is built with, where defaults may change; a change makes another cell."""
+        return {}
+
     def figures(self) -> dict[str, Any]:
         """What else is worth keeping about the fit."""
         return {}
@@ -363,6 +367,10 @@ class Own(Method):
         n_items = self.data.shape[1]
         X = np.column_stack((np.repeat(users, n_items), np.tile(np.arange(n_items), len(users))))
         return self.predict(X.astype(np.int32)).reshape(len(users), n_items)
+
+    def stated(self) -> dict[str, str]:
+        """Every setting of the model, but for the number of threads."""
+        return {name: repr(value) for name, value in self.build(None).get_params().items() if name != "n_jobs"}
 
     def figures(self) -> dict[str, Any]:
         """How many sweeps there were, and what one takes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from benchmarks.accuracy.methods import METHODS, PEERS, Own, Setup
+from benchmarks.accuracy.methods import METHODS, PEERS, Setup
 from benchmarks.accuracy.tasks import TASKS
 from boundrec.paper.cells import Cell, CellStore
 from boundrec.parallel import thread_count
@@ -44,13 +44,8 @@ def methods_of(task: str) -> list[str]:
 def fit_cell(task: str, method: str, split: int, options: Options) -> Cell:
     """One fit to one split; what our models are built with is part of its settings, as are the peers' grids."""
     settings: dict[str, Any] = {"task": task, "method": method, **_size(task, options), "split": split}
-    kind = METHODS[method]
-    if issubclass(kind, Own):
-        setup = Setup(settings["factors"], settings["sweeps"], split, 1)
-        model = kind(setup, {}).build(None)
-        settings["model"] = {name: repr(value) for name, value in model.get_params().items() if name != "n_jobs"}
-    elif kind.grid:
-        settings["grid"] = [dict(point) for point in kind.grid]
+    setup = Setup(settings["factors"], settings["sweeps"], split, 1)
+    settings |= {"model": METHODS[method](setup, {}).stated(), "grid": [dict(point) for point in METHODS[method].grid]}
     return Cell("fit", settings, estimated_seconds(task, method, options), _tier(task, method, split))
 
 
