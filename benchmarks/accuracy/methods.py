@@ -260,7 +260,7 @@ class MyFM(Method):
         for discarded in ("5", "quarter", "half")
         for unknown in ("prior", "nothing")
     )
-    cost = 8.5e-8
+    cost = 6e-8
 
     def prepare(self, data: Data) -> None:
         """Make the one-hot matrix, with a column for every user and item of the data set."""
@@ -382,7 +382,7 @@ class PaperN(Own):
     """The paper's MBMF-n: sphere, angles, 500 iterations; magnitudes from the range, as no history is used."""
 
     form = "n"
-    cost, iterations = 5e-9, 500
+    cost, iterations = 3e-9, 500
 
     def build(self, bounds: Any) -> Any:
         """The model, not fitted."""
@@ -401,7 +401,7 @@ class PaperC(PaperN):
 class Exact(Own):
     """`MBMF` as it comes: the exact solver on the ball."""
 
-    cost, iterations = 3e-8, 20
+    cost, iterations = 1.2e-8, 20
 
     def build(self, bounds: Any) -> Any:
         """The model, not fitted."""
@@ -412,7 +412,7 @@ class Exact(Own):
 class Bayesian(Own):
     """`BayesianMBMF` as it comes, but for K and the number of sweeps."""
 
-    cost = 2e-8
+    cost = 1.2e-8
 
     def build(self, bounds: Any) -> Any:
         """The model, not fitted."""

@@ -30,6 +30,7 @@ COLUMNS = [
     "ties in top-10, %",
     "ties, clipped, %",
     "seconds",
+    "processor s",
     "peak memory, MB",
     "50 / 80 / 95 % intervals hold, %",
 ]
@@ -43,8 +44,9 @@ NOTES = """Every method is fitted to the same ratings of the same splits, each f
 - **ties in top-10**: share of the entries of top-10 lists (items with ratings in training that the user has not rated)
   whose score equals another one in the list; as predicted, and once predictions are clipped.
 - **seconds**: wall time of `fit`, from arrays for ours (their reading included), from its own container for each peer;
-  compiled before. scikit-surprise and myFM use one thread, cmfrec and boundrec all cores. **peak memory** is that of
-  the process until the end of `fit`, with Python, libraries and data.
+  compiled before. scikit-surprise and myFM use one thread, cmfrec and boundrec all cores; *processor*: over all
+  threads, which another program on the machine disturbs less. **peak memory** is that of the process until the end of
+  `fit`, with Python, libraries and data.
 - **intervals**: how many of the held-out ratings lie in prediction ± z·std; for myFM the standard deviation is made
   from its samples and its noise. In brackets, where given: intervals from `predict_quantiles`.
 - Peers and the biases are tuned on a tenth of the first split's training ratings (tables below); ours have nothing to
@@ -116,6 +118,7 @@ def _row(method: str, some: list[dict[str, Any]]) -> list[str]:
         _share(everywhere, "ties"),
         _share(everywhere, "ties_clipped"),
         _mean_of([result["seconds"] for result in some], ".2f"),
+        _mean_of([result["cpu_seconds"] for result in some], ".2f"),
         _mean_of([1000 * result["memory"] for result in some], ".0f"),
         _intervals([result["coverage"] for result in some]),
     ]
