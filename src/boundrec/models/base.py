@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
 import warnings
@@ -16,8 +17,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from boundrec.models.recommending import Recommending
+from boundrec.models.stopping import Progress, Validation, generator, set_aside, trained_codes
 from boundrec.parallel import RowPool, thread_count
+from boundrec.ranges import check_bounds
 from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
+from boundrec.recommend import Ranking, Seen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -81,7 +86,7 @@ class StoppingRule:
         return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
 
 
-class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
 
     A model provides ``_sweeps``, a generator that improves ``user_factors_`` and ``item_factors_`` in place and
@@ -89,8 +94,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     n_factors: int
+    bounds: Any
     on_unknown: str
     duplicates: str
+    validation_fraction: float | None = None
+    n_iter_no_change: int | None = 5
     max_iter: int | None
     tol: float
     patience: int
@@ -103,10 +111,18 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Settings that are one of a few words.
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {"on_unknown": UNKNOWN, "duplicates": DUPLICATES}
     MIN_FACTORS: ClassVar[int] = 1
+    #: What every sweep changes, and what a fit that goes back to an earlier sweep takes from there.
+    OF_THE_SWEEP: ClassVar[tuple[str, ...]] = ("user_factors_", "item_factors_")
 
     #: Factors of the model, one row for each user and each item.
     user_factors_: NDArray[np.floating]
     item_factors_: NDArray[np.floating]
+    #: Ratings to evaluate on, while a fit lasts.
+    _held_out: Ratings | None = None
+
+    #: The training ratings; None in a model from a file without them.
+    _ratings: Ratings | None
+    _seen: Seen
 
     def fit(
         self,
@@ -114,6 +130,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y: Any = None,
         *,
         sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
         callback: Callback | None = None,
     ) -> Self:
         """Fit the model.
@@ -127,13 +144,52 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             One rating for each row of X; None for a sparse matrix or a `Ratings`.
         sample_weight
             How much each rating counts; None counts each once.
+        eval_set
+            Ratings to evaluate on after every sweep, for early stopping, as ``(X_eval, y_eval)``, a sparse matrix or a
+            `Ratings`; instead of a ``validation_fraction``. They are not trained on.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        with self._unchanged_on_error():
-            return self._fit(ratings, callback)
+        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        given.check_bounds(check_bounds(self.bounds))
+        ratings, held_out = self._set_aside(given, eval_set)
+        with self._unchanged_on_error(), self._evaluated_on(held_out):
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # what was set aside was seen, too
+            return self
+
+    def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
+        """What to train on, and what to evaluate on after every sweep, if anything."""
+        if eval_set is not None:
+            if self.validation_fraction is not None:
+                raise ValueError(
+                    f"validation_fraction={self.validation_fraction!r} sets ratings aside to evaluate on, but an "
+                    "eval_set is given for that: pass one of the two."
+                )
+            return ratings, self._read_beside("eval_set", eval_set)
+        if self.validation_fraction is None:
+            return ratings, None
+        return set_aside(ratings, self.validation_fraction, self.random_state)
+
+    def _read_beside(self, name: str, given: Any) -> Ratings:
+        """Ratings that ``fit`` takes besides those to train on, under the same rules."""
+        parts = given if isinstance(given, (tuple, list)) else (given,)
+        if not 1 <= len(parts) <= 2:
+            raise ValueError(f"{name} has {len(parts)} parts: give (X, y), a sparse matrix or a Ratings.")
+        try:
+            ratings = Ratings.read(*parts, duplicates=self.duplicates)
+            ratings.check_bounds(check_bounds(self.bounds))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        return ratings
+
+    @contextmanager
+    def _evaluated_on(self, held_out: Ratings | None) -> Iterator[None]:
+        """While this lasts, sweeps are evaluated on these ratings; a model keeps none of them."""
+        self._held_out = held_out
+        yield
+        del self._held_out
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -171,6 +227,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"tol={self.tol!r}: give a number of at least 0.")
         if not is_whole(self.patience) or self.patience < 1:
             raise ValueError(f"patience={self.patience!r}: give a whole number of at least 1.")
+        fraction, no_change = self.validation_fraction, self.n_iter_no_change
+        if fraction is not None and not (is_number(fraction) and 0 < fraction < 1):
+            raise ValueError(f"validation_fraction={fraction!r}: give a share between 0 and 1, or None.")
+        if no_change is not None and not (is_whole(no_change) and no_change >= 1):
+            raise ValueError(f"n_iter_no_change={no_change!r}: give a whole number of at least 1, or None.")
         thread_count(self.n_jobs)
 
     def _check_choice(self, name: str) -> None:
@@ -198,42 +259,65 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # --- the loop -------------------------------------------------------------------------------------------
 
     def _generator(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
+        return generator(self.random_state)
 
     def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> bool:
         """Run an algorithm until it comes to rest or is out of iterations; False if it was told to stop before."""
-        rule = self._stopping_rule()
-        max_iter = self._most_iterations()
+        rule, max_iter = self._stopping_rule(), self._most_iterations()
+        validation, progress = self._validation(), Progress(self.n_iter_no_change)
         self.objectives_: list[float] = []
         self.seconds_: list[float] = []
+        self.eval_errors_ = progress.errors
         self.n_iter_ = self.n_rejected_ = 0
-        began, complete = time.perf_counter(), None
+        began = time.perf_counter()
         try:
             for sweep in sweeps:
-                complete = self.user_factors_.copy(), self.item_factors_.copy()
+                error = self._error(validation)
+                progress.add(self._state(), error, moved=sweep.accepted)
                 self._record(sweep, time.perf_counter() - began)
-                asked_to_stop = callback is not None and callback(self.n_iter_, sweep.objective, self) is True
-                if asked_to_stop:
+                if callback is not None and callback(self.n_iter_, sweep.objective, self) is True:
                     return False
-                if rule.converged(sweep):
+                if rule.converged(sweep) or progress.exhausted:
                     return True
                 if self.n_iter_ >= max_iter:
                     break
         except KeyboardInterrupt:
-            if complete is None:
+            if not progress.state:
                 raise
-            self.user_factors_, self.item_factors_ = complete
-            warn(f"interrupted: the model is that of sweep {self.n_iter_}.")
+            of_sweep = progress.best_iter if progress.goes_back else self.n_iter_
+            warn(f"interrupted: the model is that of sweep {of_sweep}.")
             return False
-        if rule.still_falling and self._seeks_rest():
+        finally:
+            self.best_iter_ = progress.best_iter
+            self.__dict__.update(progress.state)
+        if rule.still_falling and self._seeks_rest() and not progress.past_best:
             warn(
                 f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
                 f"{rule.decrease:.2g} an iteration: raise max_iter for a closer fit, or tol if this is close enough.",
                 ConvergenceWarning,
             )
         return True
+
+    def _state(self) -> dict[str, Any]:
+        """A copy of what the next sweep will change."""
+        return {name: copy.copy(getattr(self, name)) for name in self.OF_THE_SWEEP}
+
+    def _validation(self) -> Validation | None:
+        if self._held_out is None:
+            return None
+        users = trained_codes(self._held_out.users.ids, self.user_ids_, self._user_seen)
+        items = trained_codes(self._held_out.items.ids, self.item_ids_, self._item_seen)
+        return Validation(self._held_out, users, items)
+
+    def _error(self, validation: Validation | None) -> float | None:
+        if validation is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # of factors that diverge
+            return validation.error(self._eval_predictions(validation.users, validation.items))
+
+    def _eval_predictions(self, users: Codes, items: Codes) -> Floats:
+        """What the model predicts for the pairs it is evaluated on, after the sweep that is just complete."""
+        return self._answers(users, items)
 
     def _stopping_rule(self) -> StoppingRule:
         return StoppingRule(self.tol, self.patience, self.tol_mode)
@@ -244,8 +328,9 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ += 1
         self.n_rejected_ += not sweep.accepted
         if self.verbose:
+            error = f"error {self.eval_errors_[-1]:.6g}, " if self.eval_errors_ else ""
             print(
-                f"{type(self).__name__} sweep {self.n_iter_}: objective {sweep.objective:.6g}, {seconds:.1f} s",
+                f"{type(self).__name__} sweep {self.n_iter_}: objective {sweep.objective:.6g}, {error}{seconds:.1f} s",
                 file=sys.stderr,
             )
 
@@ -266,25 +351,34 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _known_codes(self, kind: str, column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:
-        codes = ids.codes(column)
-        codes = np.where((codes >= 0) & seen[codes], codes, -1)
+        codes = trained_codes(column, ids, seen)
         if self.on_unknown == "raise":
             self._refuse_unknown(kind, column, codes)
+        self._warn_of_other_type(kind, column, ids, codes)
+        return codes
+
+    def _warn_of_other_type(self, kind: str, column: Any, ids: IdIndex, codes: Codes) -> None:
         if codes.size and (codes < 0).all():
             asked, known = type(_plain(column[0])).__name__, type(ids.ids.item(0)).__name__
             if asked != known:
                 warn(f"no {kind} is known: the {kind}s asked for are {asked}, those of the fit {known}.")
-        return codes
 
     def _refuse_unknown(self, kind: str, ids: Any, codes: Codes) -> None:
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
             raise ValueError(
-                f"{unknown.size} of {codes.size} pairs have no {kind} with training ratings (first: row {unknown[0]}, "
+                f"{unknown.size} of {codes.size} rows have no {kind} with training ratings (first: row {unknown[0]}, "
                 f'{kind} {_plain(ids[unknown[0]])!r}). Pass on_unknown="mean" or "nan" to have them answered.'
             )
 
     def _predict_codes(self, users: Codes, items: Codes) -> Floats:
+        predictions = self._answers(users, items)
+        if self.on_unknown == "nan":
+            predictions[(users < 0) | (items < 0)] = np.nan
+        return predictions
+
+    def _answers(self, users: Codes, items: Codes) -> Floats:
+        """Predictions for row numbers; where one is −1 as ``on_unknown="mean"`` has it."""
         predictions = np.empty(len(users))
         for start in range(0, len(users), BLOCK):
             block = slice(start, start + BLOCK)
@@ -296,13 +390,22 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predict_unknown(self, users: Codes, items: Codes) -> Floats:
         """The known side's shrunken mean; the overall mean where neither is known."""
-        if self.on_unknown == "nan":
-            return np.full(len(users), np.nan)
         answer = np.full(len(users), self.mean_)
         answer = np.where(users >= 0, self.user_means_[users], answer)
         return np.where(items >= 0, self.item_means_[items], answer)
 
+    # --- ranking --------------------------------------------------------------------------------------------
+
+    def _ranking(self) -> Ranking:
+        """How predictions come from inner products, for the search for the highest ones."""
+        return Ranking(self.user_factors_, self.item_factors_, self._user_seen, self._predict_codes, self._needed)
+
+    def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
+        """The least inner product with which an item, its magnitude between low and high, might reach a score."""
+        return scores
+
     def _learn_ids_and_means(self, ratings: Ratings) -> None:
+        self._ratings, self._seen = ratings, Seen.of(ratings)
         self.n_features_in_ = 2
         self.user_ids_, self.item_ids_ = ratings.users, ratings.items
         self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items

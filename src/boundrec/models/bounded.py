@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
-from boundrec.models.slack import squash
+from boundrec.models.slack import squash, unsquash
 from boundrec.ranges import (
     CONTRADICTIONS,
     FORMS,
@@ -24,6 +25,7 @@ from boundrec.ranges import (
     settle_contradictions,
 )
 from boundrec.ratings import Csr, Ratings
+from boundrec.recommend import Ranking, Seen
 
 
 class BoundedModel(FactorisationModel):
@@ -33,7 +35,6 @@ class BoundedModel(FactorisationModel):
     only ever see centred ratings and magnitudes.
     """
 
-    bounds: Any
     form: str
     magnitudes: Any
     history_share: float
@@ -59,6 +60,7 @@ class BoundedModel(FactorisationModel):
         *,
         history: Any = None,
         sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
         callback: Callback | None = None,
     ) -> Self:
         """Fit the model.
@@ -74,36 +76,35 @@ class BoundedModel(FactorisationModel):
             Past ratings that set the magnitudes, as ``(X_past, y_past)``, a sparse matrix or a `Ratings`.
         sample_weight
             How much each rating counts; None counts each once. Magnitudes do not depend on it.
+        eval_set
+            Ratings to evaluate on after every sweep, for early stopping, as ``(X_eval, y_eval)``, a sparse matrix or a
+            `Ratings`; instead of a ``validation_fraction``. They are not trained on.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        ratings.check_bounds(check_bounds(self.bounds))
+        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        given.check_bounds(check_bounds(self.bounds))
+        ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
-        with self._unchanged_on_error():
+        with self._unchanged_on_error(), self._evaluated_on(held_out):
             ratings = self._settle(ratings, ranges)
             if self.n_factors > min(ratings.n_users, ratings.n_items):
                 warn(
                     f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                     "can determine."
                 )
-            return self._fit(ratings, callback)
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # who rated an item has seen it, even if that rating was dropped or set aside
+            return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:
             return None
         if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
-        pairs = history if isinstance(history, (tuple, list)) else (history,)
-        if not 1 <= len(pairs) <= 2:
-            raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
-        try:
-            past = Ratings.read(*pairs, duplicates=self.duplicates)
-            past.check_bounds(check_bounds(self.bounds))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"history: {error}") from None
+        past = self._read_beside("history", history)
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
@@ -146,6 +147,59 @@ class BoundedModel(FactorisationModel):
             ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype),
         )
 
+    # --- what comes after the fit ---------------------------------------------------------------------------
+
+    def fold_in(self, X: Any, y: Any = None, axis: str = "users", sample_weight: ArrayLike | None = None) -> Self:
+        """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
+
+        Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
+        by the rule of the fit: from their ratings, Eqs. (42) and (43), where the others' come from ratings, else the
+        same for all, or, where magnitudes were given as mappings, their own if those know them and the mean if not.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Ratings of the new users, in any form that ``fit`` takes, under the same rules. Of users whom the model
+            knows already these ratings count as all there are. Ratings of items without training ratings are left out
+            with a warning; they are refused with ``on_unknown="raise"``, or when no others are left.
+        axis
+            ``"users"``, or ``"items"`` for new items from the ratings of users whom the model knows.
+
+        Returns
+        -------
+        a copy of the model whose users (or items) are the new ones and whose other side is that of the model, with
+        the same methods. The model itself stays as it was.
+        """
+        from boundrec.models.fold_in import fold_in
+
+        return fold_in(self, X, y, axis, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add users, items and ratings to a fitted model; on one that is not fitted this is ``fit``.
+
+        New users are folded in; then the items with new ratings are solved again, from all of their ratings, then the
+        users with new ratings. Everybody else's factors keep their bits, and known users and items their magnitudes.
+        ``objectives_`` and the like stay those of the fit: after many new ratings a fit on all of them is better.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            New ratings, in any form that ``fit`` takes, under the same rules. ``duplicates`` is about pairs that come
+            twice among them; a pair that was rated before has its new rating from now on. Where ``on_contradiction``
+            is "widen", only the ranges of new users and items are widened.
+        """
+        from boundrec.models.partial_fit import partial_fit
+
+        return partial_fit(self, X, y, sample_weight)
+
+    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
+        """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""
+        raise NotImplementedError
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        """Solve some rows of one side ("user" or "item") with the other fixed, in place, from their centred ratings."""
+        raise NotImplementedError
+
     # --- predictions ----------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_range: bool = False) -> Any:
@@ -164,14 +218,18 @@ class BoundedModel(FactorisationModel):
         """
         users, items = self._codes(X)
         predictions = self._predict_codes(users, items)
-        lower, upper = self._ranges.interval(self._ranges.product(users, items))
-        predictions = np.clip(predictions, lower, upper)  # past rounding nothing is cut but answers for the unknown
-        return (predictions, lower, upper) if return_range else predictions
+        return (predictions, *self._interval(users, items)) if return_range else predictions
 
     def predict_range(self, X: Any) -> tuple[Floats, Floats]:
         """The range of each pair of ids: what its prediction can be at least and at most."""
-        users, items = self._codes(X)
+        return self._interval(*self._codes(X))
+
+    def _interval(self, users: Codes, items: Codes) -> tuple[Floats, Floats]:
         return self._ranges.interval(self._ranges.product(users, items))
+
+    def _answers(self, users: Codes, items: Codes) -> Floats:
+        # Past rounding nothing is cut but answers for the unknown.
+        return np.clip(super()._answers(users, items), *self._interval(users, items))
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._led_back(super()._predict_known(users, items), self._ranges.product(users, items))
@@ -179,6 +237,38 @@ class BoundedModel(FactorisationModel):
     def _led_back(self, inner: Floats, product: Floats) -> Floats:
         """The prediction for an inner product w·h: from within slack·r·s of the centre to within r·s of it."""
         return np.asarray(self._ranges.centre(product) + product * squash(inner / product, self.slack_))
+
+    # --- ranking --------------------------------------------------------------------------------------------
+
+    def _ranking(self) -> Ranking:
+        ranking = super()._ranking()
+        if self.slack_ != 1.0:  # then magnitudes decide, too, and `_needed` sees to tilted centres
+            return replace(ranking, magnitudes=self._ranges.item)
+        users, items = self._vectors()
+        return replace(ranking, users=users, items=items)
+
+    def _vectors(self) -> tuple[Any, Any]:
+        """Vectors whose inner product is the prediction but for a constant; a tilted centre takes one dimension."""
+        ranges, tilt = self._ranges, self._ranges.frame.tilt
+        if not tilt:
+            return self.user_factors_, self.item_factors_
+        return (
+            np.column_stack([self.user_factors_, tilt * ranges.user]),
+            np.column_stack([self.item_factors_, ranges.item]),
+        )
+
+    def _keeps_order(self) -> bool:
+        return self.slack_ == 1.0 or bool(np.ptp(self._ranges.item[self._item_seen]) == 0)
+
+    def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
+        if self.slack_ == 1.0:
+            return scores - self._ranges.frame.offset
+        # For a given inner product the prediction is monotone in the item's magnitude: one of the ends asks for least.
+        return np.minimum(*(self._led_from(scores, self._ranges.user[users] * item) for item in (low, high)))
+
+    def _led_from(self, predictions: Floats, product: Floats) -> Floats:
+        """The inner product of a prediction: `_led_back`, backwards."""
+        return np.asarray(product * unsquash((predictions - self._ranges.centre(product)) / product, self.slack_))
 
     # --- settings -------------------------------------------------------------------------------------------
 

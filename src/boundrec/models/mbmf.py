@@ -16,13 +16,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Floats, Side, Sweep, is_whole
+from boundrec.models.base import Callback, Codes, Floats, Side, Sweep, is_whole
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
+from boundrec.models.fold_in import solve_exactly, unknown_row
 from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
-from boundrec.ratings import Ratings
+from boundrec.ratings import Csr, Ratings
 
 
 class MBMF(BoundedModel):
@@ -80,6 +81,10 @@ class MBMF(BoundedModel):
     n_restarts
         Fit from so many starts and average them into one model, with as many times the factors and the same
         guarantee.
+    validation_fraction, n_iter_no_change
+        Early stopping, off by default: a random share of the ratings is set aside and not trained on; once the error
+        on it has not fallen for so many iterations in a row the fit stops, and the model is that of the best one.
+        ``n_iter_no_change=None`` only records the errors. An ``eval_set`` given to ``fit`` serves instead of a share.
     max_iter, tol, patience, tol_mode
         At most so many iterations (None: 500 for the angle solver, 20 sweeps for the exact one); stop earlier when
         the objective's ``"relative"`` (or ``"absolute"``) decrease is below ``tol`` for ``patience`` in a row.
@@ -98,10 +103,18 @@ class MBMF(BoundedModel):
         W and H, one row for each user and each item.
     user_magnitudes_, item_magnitudes_
         r and s.
+    user_biases_, item_biases_
+        With biases, those of each user and item, one column for each restart; None without.
+    ridge_
+        The ridge in the unit of the squared error.
     user_ids_, item_ids_
         The ids behind the rows, as ``.ids``.
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
+    eval_errors_, best_iter_
+        The error (RMSE) on the ratings set aside, or on the ``eval_set``, after each iteration, and where it was least,
+        counted from 1; empty and None where there is nothing to evaluate on. Each restart goes back to its own
+        best iteration; these are those of the last one.
     infeasible_share_
         Share of the training ratings that lay outside their own range, before ``on_contradiction`` saw to them.
 
@@ -147,6 +160,8 @@ class MBMF(BoundedModel):
         ridge: float = 0.0,
         slack: float = 1.0,
         n_restarts: int = 1,
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -175,6 +190,8 @@ class MBMF(BoundedModel):
         self.ridge = ridge
         self.slack = slack
         self.n_restarts = n_restarts
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
@@ -198,17 +215,25 @@ class MBMF(BoundedModel):
 
     def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         """Fit once, or average several restarts into one model with the same guarantee."""
-        if self.n_restarts == 1:
-            return super()._run(ratings, rng, callback)
         users, items, go_on = [], [], True
-        for generator in rng.spawn(self.n_restarts):
+        for generator in [rng] if self.n_restarts == 1 else rng.spawn(self.n_restarts):
             go_on = super()._run(ratings, generator, callback)
             users.append(self.user_factors_)
             items.append(self.item_factors_)
             if not go_on:
                 break
         self.user_factors_, self.item_factors_ = (stack(samples, 2 * self.biases) for samples in (users, items))
+        self.user_biases_ = self.item_biases_ = None
+        if self.biases:
+            self.user_biases_ = np.column_stack([rows[:, HELD_BY_ITEMS] for rows in users])
+            self.item_biases_ = np.column_stack([rows[:, HELD_BY_USERS] for rows in items])
         return go_on
+
+    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
+        return unknown_row(self, kind)
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        solve_exactly(self, kind, rows, csr)
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
@@ -224,6 +249,7 @@ class MBMF(BoundedModel):
             self.item_factors_ *= -1  # ratings below their only bound: products start below zero, too
         users = Side(by_user, room * ranges.user, self.user_factors_)
         items = Side(by_item, room * ranges.item, self.item_factors_)
+        self.ridge_ = 0.0
         if self.solver == "angles":
             turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
             return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
@@ -233,7 +259,8 @@ class MBMF(BoundedModel):
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
             self.user_factors_, self.item_factors_ = users.factors, items.factors
-        return alternate(users, items, pool, self.constraint, self.ridge * float(products.mean()))
+        self.ridge_ = self.ridge * float(products.mean())
+        return alternate(users, items, pool, self.constraint, self.ridge_)
 
     def _start(self, radius: Floats, rng: np.random.Generator) -> Floats:
         """Random factors on their spheres (resolution A8)."""

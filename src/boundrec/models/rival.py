@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from boundrec.models.base import Callback, Codes, FactorisationModel, Floats
+from boundrec.models.base import Codes, FactorisationModel, Floats
 from boundrec.ranges import check_bounds
-from boundrec.ratings import Ratings
 
 
 class RivalModel(FactorisationModel):
@@ -17,7 +16,6 @@ class RivalModel(FactorisationModel):
     ``_offset`` is added to every inner product: a mean, or the shift that made the data non-negative.
     """
 
-    bounds: Any
     clip: bool
     NEEDS_BOUNDS: ClassVar[bool] = False
     _offset: float = 0.0
@@ -29,14 +27,30 @@ class RivalModel(FactorisationModel):
             who = type(self).__name__ + ("" if self.NEEDS_BOUNDS else " with clip=True")
             raise ValueError(f"bounds={self.bounds!r}: {who} needs both ends, such as bounds=(1, 5).")
 
-    def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
-        ratings.check_bounds(check_bounds(self.bounds))
-        return super()._fit(ratings, callback)
+    def _answers(self, users: Codes, items: Codes) -> Floats:
+        return np.clip(super()._answers(users, items), *self._ends())
 
-    def predict(self, X: Any) -> Floats:
-        """Predict the rating of each pair of ids in X; ``on_unknown`` says what unknown ids get."""
-        predictions = super().predict(X)
-        return np.clip(predictions, *check_bounds(self.bounds)) if self.clip else predictions
+    def fold_in(self, *_ratings: Any, **_options: Any) -> Self:
+        """Refuse: only bounded models take new users and items without a refit."""
+        raise NotImplementedError(
+            f"{type(self).__name__} takes no new users, items or ratings after its fit; MBMF and BayesianMBMF do. "
+            "Fit it again on all ratings."
+        )
+
+    partial_fit = fold_in
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._offset + super()._predict_known(users, items)
+
+    def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
+        least, _ = self._ends()  # every inner product reaches what predictions are cut to
+        return np.where(scores <= least, -np.inf, scores - self._offset)
+
+    def _interval(self, users: Codes, items: Codes) -> tuple[Floats, Floats]:
+        low, high = self._ends()
+        return np.full(len(users), low), np.full(len(users), high)
+
+    def _ends(self) -> tuple[float, float]:
+        """What predictions are cut to; nothing is cut at an infinite end."""
+        low, high = check_bounds(self.bounds) if self.clip else (None, None)
+        return -np.inf if low is None else low, np.inf if high is None else high
