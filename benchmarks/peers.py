@@ -48,7 +48,7 @@ def surprise_trainset(X: NDArray[np.int32], y: NDArray[np.float64]) -> Any:
 def error_check(what: str, ratios: list[float]) -> Check:
     """Whether errors are the peer's, by the ratio that is furthest from one."""
     furthest = max(ratios, key=lambda ratio: abs(ratio - 1))
-    within = abs(furthest - 1) <= TOLERATED_ERROR
+    within = bool(abs(furthest - 1) <= TOLERATED_ERROR)
     return Check(what, f"{furthest:.4f}", f"1 ± {TOLERATED_ERROR}", within)
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Codes, Floats, Side, Sweep, is_whole
+from boundrec.models.base import Callback, Codes, Floats, Side, Sweep, is_number, is_whole
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
 from boundrec.models.fold_in import solve_exactly, unknown_row
@@ -274,11 +274,11 @@ class MBMF(BoundedModel):
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
         super()._check_settings()
-        if not self.initial_step > 0:
+        if not is_number(self.initial_step) or not self.initial_step > 0:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
-        if not 1 <= self.slack < STEEPEST:
+        if not is_number(self.slack) or not 1 <= self.slack < STEEPEST:
             raise ValueError(f"slack={self.slack!r}: give a number of at least 1 and below {STEEPEST:g}.")
-        if not 0 <= self.ridge < np.inf:
+        if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
             raise ValueError(f"ridge={self.ridge!r}: give a number of at least 0.")
         if not is_whole(self.n_restarts) or self.n_restarts < 1:
             raise ValueError(f"n_restarts={self.n_restarts!r}: give a whole number of at least 1.")
