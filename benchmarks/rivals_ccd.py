@@ -1,8 +1,8 @@
 """NMF against scikit-surprise's NMF, and CCD++ against cmfrec: the same models on the same splits, in one run.
 
 ``python -m benchmarks.rivals_ccd`` needs both (``pip install "boundrec[peers]"``) and the MovieLens files in
-BOUNDREC_DATA; ``errors`` or ``times`` asks for one half. It writes results/rivals_ccd.md and fails if an RMSE on MovieLens 100k
-is more than 1 % from the peer's, or a sweep on MovieLens 1M takes more than twice as long.
+BOUNDREC_DATA; ``errors`` or ``times`` asks for one half. It writes results/rivals_ccd.md and fails if an RMSE on
+MovieLens 100k is more than 1 % from the peer's, or a sweep on MovieLens 1M takes more than twice as long.
 
 What is the same and what is not:
 
