@@ -18,6 +18,8 @@ DUPLICATES = ("raise", "last", "mean")
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
+#: The square of a larger rating, summed over some, is infinite.
+LARGEST = 1e150
 
 
 class Csr(NamedTuple):
@@ -328,14 +330,18 @@ def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str
 
 
 def _check_finite(entries: _Entries, users: IdIndex, items: IdIndex) -> None:
-    bad = ~np.isfinite(entries.values)
-    if bad.any():
-        first = int(bad.argmax())
-        pair = _pair_name(users, entries.users[first], items, entries.items[first])
-        raise ValueError(
-            f"NaN or infinite ratings: {np.count_nonzero(bad)} of {bad.size} "
-            f"(first: row {first}, {pair}: {entries.values.item(first)}); leave them out"
-        )
+    values = entries.values
+    for flaw, bad, remedy in (
+        ("NaN or infinite ratings", ~np.isfinite(values), "leave them out"),
+        ("ratings too large to be squared", (values > LARGEST) | (values < -LARGEST), "divide all by a constant"),
+    ):
+        if bad.any():
+            first = int(bad.argmax())
+            pair = _pair_name(users, entries.users[first], items, entries.items[first])
+            raise ValueError(
+                f"{flaw}: {np.count_nonzero(bad)} of {bad.size} "
+                f"(first: row {first}, {pair}: {values.item(first)}); {remedy}"
+            )
 
 
 def _grouped(codes: NDArray[np.int32], n_groups: int) -> NDArray[np.integer]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from boundrec.models.base import Callback, Floats, Sweep
+from boundrec.models.base import Callback, Floats, Sweep, is_number
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import RowPool, thread_count
@@ -167,9 +167,9 @@ class BMCADMM(RivalModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not self.penalty >= 0:
+        if not is_number(self.penalty) or not 0 <= self.penalty < np.inf:
             raise ValueError(f"penalty={self.penalty!r}: give a number of at least 0.")
-        if not 0 < self.rho < np.inf:
+        if not is_number(self.rho) or not 0 < self.rho < np.inf:
             raise ValueError(f"rho={self.rho!r}: give a positive number.")
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
