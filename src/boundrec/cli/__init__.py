@@ -6,6 +6,7 @@ that ``boundrec --help`` answers at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,14 +14,17 @@ from typing import Annotated
 import typer
 
 from boundrec import __version__
+from boundrec.cli.fitting import EXAMPLES as FIT_EXAMPLES
+from boundrec.cli.fitting import fit
+from boundrec.cli.speaking import in_command_words, say, warnings_as_notes
 
 app = typer.Typer(
     help="Recommendations that stay in bounds.",
     epilog="Example: boundrec demo --user 15 --output plot.png",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("fit", epilog=FIT_EXAMPLES)(fit)
 
 
 def main() -> None:
@@ -28,10 +32,28 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a title must not end the run
     try:
-        app()
-    except (ImportError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise SystemExit(1) from None
+        with warnings_as_notes():
+            try:
+                app()
+            finally:
+                sys.stdout.flush()  # a full disk shows here, where it can be answered
+    except (ImportError, OSError, ValueError, MemoryError) as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    """One sentence and exit code 1."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror + (f": {error.filename}" if error.filename else "")
+    if isinstance(error, MemoryError):
+        text = f"There is not enough memory ({error})." if text else "There is not enough memory."
+    say(f"Error: {in_command_words(text)}")
+    try:
+        sys.stdout.flush()
+    except OSError:  # what cannot be printed now cannot be printed when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(1) from None
 
 
 def _print_version(asked: bool) -> None:

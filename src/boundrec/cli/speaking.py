@@ -1,0 +1,148 @@
+"""How the command speaks: messages to stderr, results to stdout, a bar while a fit runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+#: Seconds between two lines about the objective where there is no terminal to draw on.
+SECONDS_A_LINE = 10.0
+
+
+def say(message: str) -> None:
+    """Tell the person at the terminal something that is no result."""
+    typer.echo(message, err=True)
+
+
+def messages() -> Console:
+    """A console on stderr that prints text as it is: a path may have brackets in it."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False)
+
+
+def print_json(result: Mapping[str, Any] | Sequence[Any]) -> None:
+    """A result for machines: one JSON value, without NaN, which JSON does not have."""
+    typer.echo(json.dumps(_plain(result), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    return None if isinstance(value, float) and value != value else value
+
+
+def open_table(columns: Sequence[str]) -> Table:
+    """A table with a rule of dashes under its heads and nothing else, alike in every encoding; numbers to the right."""
+    from rich.box import Box
+    from rich.table import Table
+
+    only_a_rule = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
+    table = Table(box=only_a_rule, show_edge=False, padding=(0, 1, 0, 0))
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left", no_wrap=True)
+    return table
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table to stdout, as wide as it needs to be."""
+    from rich.console import Console
+
+    table = open_table(columns)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    needed = console.measure(table).maximum
+    console.print(table, width=max(needed, 1), crop=False, soft_wrap=False)
+
+
+def in_command_words(message: str) -> str:
+    """A sentence of the library in the words of the command: duplicates="last" is --set duplicates=last here."""
+    return re.sub(r'\b([a-z_]+)="?([\w.]+)"?(?= or |[.,:;) ]|$)', _as_option, message)
+
+
+def _as_option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    options = {"n_factors": "--k", "max_iter": "--sweeps", "bounds": "--bounds", "random_state": "--seed"}
+    return f"{options[name]} {value}" if name in options else f"--set {name}={value}"
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """The library's warnings become notes to stderr, each said once; other packages' are not for this reader."""
+    said = set()
+
+    def show(message: Any, *_: Any, **__: Any) -> None:
+        text = in_command_words(str(message))
+        if text not in said:
+            said.add(text)
+            say(f"Note: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", category=UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def live_objective(name: str, most: int) -> Iterator[Callable[[int, float, Any], None]]:
+    """A callback for `fit` that shows sweep and objective: a bar on a terminal, a line now and then elsewhere."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = messages()
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn()
+    spoken = time.monotonic()
+    first = 0.0
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(f"Fitting {name}", total=most)
+
+        def callback(sweep: int, objective: float, _: Any) -> None:
+            nonlocal spoken, first
+            first = first or objective
+            text = f"Fitting {name}: sweep {sweep} of {most}, objective {objective:.5g}"
+            if sweep > 1 and first:
+                text += f" ({100 * objective / first:.3g} % of the first)"
+            bar.update(task, completed=sweep, description=text)
+            if not console.is_terminal and time.monotonic() - spoken > SECONDS_A_LINE:
+                spoken = time.monotonic()
+                say(text)
+
+        yield callback
+
+
+def number(value: float) -> str:
+    """A number for readers: whole ones whole, others with four significant digits."""
+    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"
+
+
+def percent(share: float) -> str:
+    """A share for readers; a few among millions do not become 0 %."""
+    if share == 0:
+        return "none"
+    return "< 0.01 %" if share < 1e-4 else f"{100 * share:.3g} %"
+
+
+def size_in_words(n_bytes: int) -> str:
+    """A size for readers: 1.6 MB."""
+    size, unit = float(n_bytes), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:.3g} {unit}" if unit != "bytes" else f"{n_bytes} bytes"
