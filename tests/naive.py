@@ -291,3 +291,31 @@ def bounded_completion(V, C, penalty, low, high, n_iter=4000):
         inside = np.clip(y, low, high)
         y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
     return np.clip(y, low, high)
+
+
+# --- ranking --------------------------------------------------------------------------------------------------------
+
+
+def ranking(held_out, lists, k):
+    """NDCG, recall, precision at k and MRR, user by user; held_out is {user: {item: gain}}, lists {user: [item, …]}."""
+    ndcg, recall, precision, reciprocal = [], [], [], []
+    for user, gains in held_out.items():
+        if user not in lists:
+            continue
+        top = lists[user][:k]
+        hits = [item in gains for item in top]
+        recall.append(sum(hits) / len(gains))
+        precision.append(sum(hits) / k)
+        reciprocal.append(1 / (hits.index(True) + 1) if any(hits) else 0)
+        ideal = sum(g / np.log2(rank + 2) for rank, g in enumerate(sorted(gains.values(), reverse=True)[:k]))
+        if ideal > 0:
+            ndcg.append(sum(gains.get(item, 0) / np.log2(rank + 2) for rank, item in enumerate(top)) / ideal)
+    return [float(np.mean(scores)) if scores else None for scores in (ndcg, recall, precision, reciprocal)]
+
+
+# --- splits by time -------------------------------------------------------------------------------------------------
+
+
+def latest(times, n):
+    """Positions of the n latest, equal times in the order of the list."""
+    return set(sorted(range(len(times)), key=lambda p: (times[p], p))[len(times) - n :])

@@ -36,6 +36,14 @@ class Csr(NamedTuple):
         """The row number of each entry."""
         return np.repeat(np.arange(self.indptr.size - 1, dtype=np.int32), np.diff(self.indptr))
 
+    def take(self, rows: NDArray[np.integer]) -> Csr:
+        """Some of the rows, in the order asked for."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
+        weights = self.weights[entries] if self.weights.size else self.weights
+        return Csr(indptr, self.indices[entries], self.data[entries], weights)
+
     def sum_rows(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         """Σ over the entries of each row of one value an entry, in float64 and in order."""
         return np.bincount(self.row_of_entry(), values, self.indptr.size - 1).astype(np.float64)
@@ -219,6 +227,26 @@ class Ratings:
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
         return Ratings(by_user, _transposed(by_user, self.n_items), self.users, self.items)
 
+    def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
+        """The same ratings under the row numbers of other indices, which know all of their ids."""
+        return _assemble(self._entries(users, items), users, items, "raise")
+
+    def with_new(self, new: Ratings) -> Ratings:
+        """These ratings and new ones, which replace those of the same pairs; row numbers stay, new ids follow."""
+        users, items = self.users.extended(new.users), self.items.extended(new.items)
+        old, added = self._entries(users, items), new._entries(users, items)
+        if old.weights.size or added.weights.size:
+            old, added = old.weighted(), added.weighted()
+        columns = (np.concatenate(both) for both in zip(old, added, strict=True))
+        return _assemble(_Entries(*columns), users, items, "last")
+
+    def _entries(self, users: IdIndex, items: IdIndex) -> _Entries:
+        """The observations one by one, under the row numbers of other indices."""
+        csr = self.by_user
+        user = users.codes(self.users.ids).astype(np.int32)[self.user_of_rating()]
+        item = items.codes(self.items.ids).astype(np.int32)[csr.indices]
+        return _Entries(user, item, csr.data, csr.weights)
+
     def check_bounds(self, bounds: tuple[float | None, float | None]) -> None:
         """Refuse ratings outside declared bounds; an end that is None is open."""
         low, high = bounds
@@ -286,8 +314,12 @@ class _Entries(NamedTuple):
 
     users: NDArray[np.int32]
     items: NDArray[np.int32]
-    values: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    values: NDArray[Any]
+    weights: NDArray[Any]
+
+    def weighted(self) -> _Entries:
+        """The same with a weight for each, 1 where all count once."""
+        return self if self.weights.size else self._replace(weights=np.ones(self.values.size))
 
 
 def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str) -> Ratings:

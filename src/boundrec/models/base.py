@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
+from boundrec.recommend import Seen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -107,6 +108,10 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Factors of the model, one row for each user and each item.
     user_factors_: NDArray[np.floating]
     item_factors_: NDArray[np.floating]
+
+    #: The training ratings; None in a model from a file without them.
+    _ratings: Ratings | None
+    _seen: Seen
 
     def fit(
         self,
@@ -303,6 +308,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.where(items >= 0, self.item_means_[items], answer)
 
     def _learn_ids_and_means(self, ratings: Ratings) -> None:
+        self._ratings, self._seen = ratings, Seen.of(ratings)
         self.n_features_in_ = 2
         self.user_ids_, self.item_ids_ = ratings.users, ratings.items
         self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
+from boundrec.models.fold_in import fold_in
 from boundrec.models.slack import squash
 from boundrec.ranges import (
     CONTRADICTIONS,
@@ -24,6 +25,7 @@ from boundrec.ranges import (
     settle_contradictions,
 )
 from boundrec.ratings import Csr, Ratings
+from boundrec.recommend import Seen
 
 
 class BoundedModel(FactorisationModel):
@@ -83,13 +85,15 @@ class BoundedModel(FactorisationModel):
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
         with self._unchanged_on_error():
-            ratings = self._settle(ratings, ranges)
+            given, ratings = ratings, self._settle(ratings, ranges)
             if self.n_factors > min(ratings.n_users, ratings.n_items):
                 warn(
                     f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                     "can determine."
                 )
-            return self._fit(ratings, callback)
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was dropped
+            return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:
@@ -145,6 +149,39 @@ class BoundedModel(FactorisationModel):
             ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype),
             ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype),
         )
+
+    # --- what comes after the fit ---------------------------------------------------------------------------
+
+    def fold_in(self, X: Any, y: Any = None, axis: str = "users", sample_weight: ArrayLike | None = None) -> Self:
+        """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
+
+        Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
+        by the rule of the fit: from their ratings, Eqs. (42) and (43), where the others' come from ratings, else the
+        same for all, or, where magnitudes were given as mappings, their own if those know them and the mean if not.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Ratings of the new users, in any form that ``fit`` takes, under the same rules. Of users whom the model
+            knows already these ratings count as all there are. Ratings of items without training ratings are left out
+            with a warning; they are refused with ``on_unknown="raise"``, or when no others are left.
+        axis
+            ``"users"``, or ``"items"`` for new items from the ratings of users whom the model knows.
+
+        Returns
+        -------
+        a copy of the model whose users (or items) are the new ones and whose other side is that of the model, with
+        the same methods. The model itself stays as it was.
+        """
+        return cast(Self, fold_in(self, X, y, axis, sample_weight))
+
+    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
+        """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""
+        raise NotImplementedError
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        """Solve some rows of one side ("user" or "item") with the other fixed, in place, from their centred ratings."""
+        raise NotImplementedError
 
     # --- predictions ----------------------------------------------------------------------------------------
 

@@ -102,3 +102,16 @@ def stack(samples: Sequence[NDArray[np.floating]], n_shared: int) -> NDArray[np.
     shared = np.mean([rows[:, :n_shared] for rows in samples], axis=0)
     own = [rows[:, n_shared:] / np.sqrt(len(samples)) for rows in samples]
     return np.hstack([shared, *own]).astype(samples[0].dtype)
+
+
+def unstack(
+    rows: NDArray[np.floating], biases: NDArray[np.floating] | None, bias: int, n_factors: int
+) -> list[NDArray[np.floating]]:
+    """The rows of the S models that `stack` averaged; the biases of each, which it did not keep, go to one column."""
+    n_shared = 0 if biases is None else 2
+    blocks = np.split(rows[:, n_shared:], (rows.shape[1] - n_shared) // n_factors, axis=1)
+    samples = [np.hstack([rows[:, :n_shared], block * float(np.sqrt(len(blocks)))]) for block in blocks]
+    if biases is not None:
+        for sample, own in zip(samples, biases.T, strict=True):
+            sample[:, bias] = own
+    return samples

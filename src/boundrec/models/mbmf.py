@@ -16,13 +16,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Floats, Side, Sweep, is_whole
+from boundrec.models.base import Callback, Codes, Floats, Side, Sweep, is_whole
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
+from boundrec.models.fold_in import solve_exactly, unknown_row
 from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
-from boundrec.ratings import Ratings
+from boundrec.ratings import Csr, Ratings
 
 
 class MBMF(BoundedModel):
@@ -98,6 +99,10 @@ class MBMF(BoundedModel):
         W and H, one row for each user and each item.
     user_magnitudes_, item_magnitudes_
         r and s.
+    user_biases_, item_biases_
+        With biases, those of each user and item, one column for each restart; None without.
+    ridge_
+        The ridge in the unit of the squared error.
     user_ids_, item_ids_
         The ids behind the rows, as ``.ids``.
     objectives_, seconds_, n_iter_, n_rejected_
@@ -198,17 +203,25 @@ class MBMF(BoundedModel):
 
     def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         """Fit once, or average several restarts into one model with the same guarantee."""
-        if self.n_restarts == 1:
-            return super()._run(ratings, rng, callback)
         users, items, go_on = [], [], True
-        for generator in rng.spawn(self.n_restarts):
+        for generator in [rng] if self.n_restarts == 1 else rng.spawn(self.n_restarts):
             go_on = super()._run(ratings, generator, callback)
             users.append(self.user_factors_)
             items.append(self.item_factors_)
             if not go_on:
                 break
         self.user_factors_, self.item_factors_ = (stack(samples, 2 * self.biases) for samples in (users, items))
+        self.user_biases_ = self.item_biases_ = None
+        if self.biases:
+            self.user_biases_ = np.column_stack([rows[:, HELD_BY_ITEMS] for rows in users])
+            self.item_biases_ = np.column_stack([rows[:, HELD_BY_USERS] for rows in items])
         return go_on
+
+    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
+        return unknown_row(self, kind)
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        solve_exactly(self, kind, rows, csr)
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
@@ -224,6 +237,7 @@ class MBMF(BoundedModel):
             self.item_factors_ *= -1  # ratings below their only bound: products start below zero, too
         users = Side(by_user, room * ranges.user, self.user_factors_)
         items = Side(by_item, room * ranges.item, self.item_factors_)
+        self.ridge_ = 0.0
         if self.solver == "angles":
             turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
             return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
@@ -233,7 +247,8 @@ class MBMF(BoundedModel):
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
             self.user_factors_, self.item_factors_ = users.factors, items.factors
-        return alternate(users, items, pool, self.constraint, self.ridge * float(products.mean()))
+        self.ridge_ = self.ridge * float(products.mean())
+        return alternate(users, items, pool, self.constraint, self.ridge_)
 
     def _start(self, radius: Floats, rng: np.random.Generator) -> Floats:
         """Random factors on their spheres (resolution A8)."""

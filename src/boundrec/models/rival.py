@@ -38,5 +38,14 @@ class RivalModel(FactorisationModel):
         predictions = super().predict(X)
         return np.clip(predictions, *check_bounds(self.bounds)) if self.clip else predictions
 
+    def fold_in(self, *_ratings: Any, **_options: Any) -> Self:
+        """Refuse: only bounded models take new users and items without a refit."""
+        raise NotImplementedError(
+            f"{type(self).__name__} takes no new users, items or ratings after its fit; MBMF and BayesianMBMF do. "
+            "Fit it again on all ratings."
+        )
+
+    partial_fit = fold_in
+
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._offset + super()._predict_known(users, items)

@@ -1,0 +1,181 @@
+"""New users, or new items: one constrained solve of their rows against the factors that the model has.
+
+A row depends on nothing but its own ratings and the other side, so what is new needs no refit: the half-step that ends
+every fit, on the new rows alone, gives them the rows that the fit would have ended with.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from boundrec.models.base import Codes, Floats, Side, _shrunken_means, warn
+from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, half_step, stack, unstack
+from boundrec.parallel import RowPool
+from boundrec.ranges import (
+    Ranges,
+    check_bounds,
+    describe_contradictions,
+    history_weight,
+    magnitudes_of_new,
+    settle_contradictions,
+    widen_new,
+)
+from boundrec.ratings import Csr, IdIndex, Ratings
+
+if TYPE_CHECKING:
+    from boundrec.models.bounded import BoundedModel
+    from boundrec.models.mbmf import MBMF
+
+OTHER = {"user": "item", "item": "user"}
+#: The coordinate that each side holds fixed where there are biases.
+HELD = {"user": HELD_BY_USERS, "item": HELD_BY_ITEMS}
+#: The ratings of a side that is only looked at.
+NO_RATINGS = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
+
+
+def fold_in(model: BoundedModel, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Any:
+    """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
+    check_is_fitted(model, "item_factors_")
+    if axis not in ("users", "items"):
+        raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
+    kind = axis.removesuffix("s")
+    ratings = _of_known(model, read_new(model, X, y, sample_weight), kind)
+    ids, csr = of_side(ratings, kind)
+    ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, ids, csr))
+    ratings, ranges = settle_new(model, ratings, ranges, {kind: 0})
+    ids, csr = of_side(ratings, kind)
+    view = copy.copy(model)
+    view._ratings, view._ranges = None, ranges
+    means, seen = _shrunken_means(csr, model.mean_)
+    learned = {f"{kind}_ids_": ids, f"n_{kind}s_": len(ids), f"{kind}_means_": means, f"_{kind}_seen": seen}
+    view.__dict__.update(learned | {f"{kind}_magnitudes_": getattr(ranges, kind)} | started(view, kind, 0))
+    view._solve_rows(kind, np.arange(len(ids)), centred(view, kind, csr))
+    return view
+
+
+# --- ratings that come after the fit ------------------------------------------------------------------------
+
+
+def read_new(model: BoundedModel, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+    """Ratings under the same rules as those of the fit."""
+    ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=model.duplicates)
+    ratings.check_bounds(check_bounds(model.bounds))
+    return ratings
+
+
+def of_side(ratings: Ratings, kind: str) -> tuple[IdIndex, Csr]:
+    """The ids of one side and the ratings in its row order."""
+    return (ratings.users, ratings.by_user) if kind == "user" else (ratings.items, ratings.by_item)
+
+
+def _of_known(model: BoundedModel, ratings: Ratings, kind: str) -> Ratings:
+    """Ratings under the row numbers that the model has for the other side; those of ids unknown there are left out."""
+    other = OTHER[kind]
+    given, known = of_side(ratings, other)[0], getattr(model, f"{other}_ids_")
+    codes = known.codes(given.ids)
+    trained = (codes >= 0) & getattr(model, f"_{other}_seen")[codes]
+    if not trained.all():
+        column = ratings.by_user.indices if other == "item" else ratings.user_of_rating()
+        usable = trained[column]
+        told = (
+            f"{np.count_nonzero(~usable)} of {usable.size} ratings are of {other}s without training ratings "
+            f"(first: {other} {given.ids.item(column[usable.argmin()])!r})"
+        )
+        if model.on_unknown == "raise" or not usable.any():
+            raise ValueError(f"{told}: leave them out, or add these {other}s with partial_fit or fold_in first.")
+        if not usable.all():
+            warn(f'{told} and were left out. Pass on_unknown="raise" to have them refused.')
+            ratings = ratings.keep(usable)
+    return ratings.renumbered(*((ratings.users, known) if kind == "user" else (known, ratings.items)))
+
+
+def new_magnitudes(model: BoundedModel, kind: str, ids: IdIndex, past: Csr) -> Floats:
+    """Magnitudes of new ids, from their ratings where the fit made magnitudes of ratings."""
+    weight = history_weight(model.history_share, model.history_count, getattr(model, f"n_{OTHER[kind]}s_"))
+    given = None if isinstance(model.magnitudes, str) else model.magnitudes[kind == "item"]
+    return magnitudes_of_new(model._ranges, kind, ids, past, weight, given)
+
+
+def settle_new(
+    model: BoundedModel, ratings: Ratings, ranges: Ranges, first_new: dict[str, int]
+) -> tuple[Ratings, Ranges]:
+    """Deal with new ratings outside their own range; only what is new is widened."""
+    how = model.on_contradiction
+    if how == "widen":
+        for kind, first in first_new.items():
+            ranges = widen_new(of_side(ratings, kind)[1], ranges, kind, first)
+        how = "keep"
+    settled, ranges, outside = settle_contradictions(ratings, ranges, how)
+    if outside.any() and how == "keep":
+        warn(describe_contradictions(ratings, ranges, outside))
+    return settled, ranges
+
+
+# --- rows ---------------------------------------------------------------------------------------------------
+
+
+def centred(model: BoundedModel, kind: str, csr: Csr, rows: Codes | slice = slice(None)) -> Csr:
+    """Ratings of some rows with the centres of their ranges taken off."""
+    ranges, dtype = model._ranges, getattr(model, f"{kind}_factors_").dtype
+    return ranges.centred(csr, getattr(ranges, kind)[rows], getattr(ranges, OTHER[kind]), dtype)
+
+
+def started(model: BoundedModel, kind: str, first: int) -> dict[str, Any]:
+    """Where the rows from ``first`` on start: those of somebody unknown, scaled to their magnitudes."""
+    unit, biases = model._unknown_row(kind)
+    radius = np.sqrt(model.slack_) * getattr(model, f"{kind}_magnitudes_")[first:, None]
+    dtype = getattr(model, f"{kind}_factors_").dtype
+    rows = {f"{kind}_factors_": (radius * unit).astype(dtype)}
+    return rows if biases is None else rows | {f"{kind}_biases_": (radius * biases).astype(dtype)}
+
+
+def unknown_row(model: MBMF, kind: str) -> tuple[Floats, Floats | None]:
+    """Where an exact solve starts, in units of the magnitude, and its biases: the start decides only on the sphere.
+
+    There a row with few ratings keeps the part of its start that they say nothing about, so it starts from the mean
+    direction of the others.
+    """
+    factors = getattr(model, f"{kind}_factors_")
+    biases = getattr(model, f"{kind}_biases_")
+    unit = np.zeros(factors.shape[1])
+    if biases is not None:
+        unit[HELD[kind]] = np.sqrt(HELD_SHARE)
+        return unit, np.zeros(biases.shape[1])
+    if model.constraint == "sphere":
+        mean = (factors / getattr(model, f"{kind}_magnitudes_")[:, None]).mean(axis=0, dtype=np.float64)
+        blocks = mean.reshape(-1, model.n_factors)
+        blocks[~blocks.any(axis=1), 0] = 1.0
+        unit = (blocks / np.linalg.norm(blocks, axis=1, keepdims=True)).ravel() / np.sqrt(len(blocks))
+    return unit, None
+
+
+def solve_exactly(model: MBMF, kind: str, rows: Codes, csr: Csr) -> None:
+    """The half-step of exact alternation on some rows, in place: each restart on its own, then stacked again.
+
+    ``csr`` has the centred ratings of these rows. Of the other side only what they rate is looked at.
+    """
+    other = OTHER[kind]
+    rated, indices = np.unique(csr.indices, return_inverse=True)
+    csr = csr._replace(indices=indices.astype(np.int32))
+    radius = np.sqrt(model.slack_) * getattr(model, f"{kind}_magnitudes_")[rows]
+    biases = getattr(model, f"{kind}_biases_")
+    held, held_there = (None, None) if biases is None else (HELD[kind], HELD[other])
+    solved = _restarts(model, kind, rows)
+    with RowPool(model.n_jobs, csr.indices.size) as pool:
+        for own, fixed in zip(solved, _restarts(model, other, rated), strict=True):
+            side, there = Side(csr, radius, own, held), Side(NO_RATINGS, np.empty(0), fixed, held_there)
+            half_step(side, there, pool, model.constraint, model.ridge_)
+    getattr(model, f"{kind}_factors_")[rows] = stack(solved, 0 if biases is None else 2)
+    if biases is not None:
+        biases[rows] = np.column_stack([own[:, HELD[other]] for own in solved])
+
+
+def _restarts(model: MBMF, kind: str, rows: NDArray[np.integer]) -> list[NDArray[np.floating]]:
+    """The rows of each restart that the model averages."""
+    factors, biases = getattr(model, f"{kind}_factors_"), getattr(model, f"{kind}_biases_")
+    return unstack(factors[rows], None if biases is None else biases[rows], HELD[OTHER[kind]], model.n_factors)
