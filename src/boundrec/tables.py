@@ -92,27 +92,38 @@ class RatingTable:
         """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
         return replace(self, users=_like(self.users, users), items=_like(self.items, items))
 
-    def to_ratings(self, duplicates: str = "raise") -> Ratings:
-        """The ratings in the form that fits take; ``duplicates`` is that of `Ratings.from_pairs`."""
-        try:
-            return Ratings.from_codes(self.users, self.items, self.ratings, duplicates=duplicates)
-        except ValueError:
-            self._refuse_duplicates()  # the same with line numbers
-            raise
-
-    def _refuse_duplicates(self) -> None:
+    def settled(self, duplicates: str) -> RatingTable:
+        """Each pair once: pairs that come more than once are refused ("raise"), or their "last" or "mean" is taken."""
         pair = self.users.codes.astype(np.int64) * len(self.items.distinct) + self.items.codes
-        ascending = np.sort(pair)
-        repeated = ascending[1:] == ascending[:-1]
+        order = np.argsort(pair, kind="stable")
+        repeated = pair[order[1:]] == pair[order[:-1]]
         if not repeated.any():
-            return
-        first, second = np.flatnonzero(pair == ascending[int(repeated.argmax())])[:2].tolist()
+            return self
+        if duplicates == "raise":
+            first = int(repeated.argmax())
+            self._refuse_duplicates(np.count_nonzero(repeated), int(order[first]), int(order[first + 1]))
+        ends = np.flatnonzero(np.append(~repeated, True))
+        last = order[ends]
+        ratings = self.ratings.copy()
+        if duplicates == "mean":
+            starts = np.append(0, ends[:-1] + 1)
+            ratings[last] = np.add.reduceat(self.ratings[order], starts) / np.diff(np.append(starts, order.size))
+            np.clip(ratings, self.ratings.min(), self.ratings.max(), out=ratings)  # rounding must not pass a bound
+        kept = np.zeros(len(self), bool)
+        kept[last] = True
+        return replace(self, ratings=ratings).where(kept)
+
+    def _refuse_duplicates(self, count: int, first: int, second: int) -> None:
         raise ValueError(
-            f"{self.file.name}: {np.count_nonzero(repeated):,} ratings are of a pair that was rated before "
+            f"{self.file.name}: {count:,} ratings are of a pair that was rated before "
             f"(first: user {self.users.column().item(first)!r}, item {self.items.column().item(first)!r}, "
             f"{self._place(first)} and {self._place(second)}): "
             'pass duplicates="last" or duplicates="mean", or give each pair once.'
         )
+
+    def to_ratings(self) -> Ratings:
+        """The ratings in the form that fits take; each pair must be there once."""
+        return Ratings.from_codes(self.users, self.items, self.ratings)
 
     def check_bounds(self, low: float | None, high: float | None) -> None:
         """Refuse ratings outside declared bounds, with the first one's place; an end that is None is open."""

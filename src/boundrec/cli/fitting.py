@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from boundrec.cli import options
-from boundrec.cli.options import ModelName
+from boundrec.cli.options import Duplicated, ModelName
 from boundrec.cli.speaking import number, percent, print_json, size_in_words
 
 EXAMPLES = """Examples:
@@ -31,6 +31,7 @@ def fit(
     rating: options.RatingColumn = None,
     header: options.Header = None,
     bounds: options.Bounds = None,
+    duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = ModelName.MBMF,
     history: options.History = None,
     k: options.Factors = 20,
@@ -57,18 +58,24 @@ def fit(
     if is_special(output):
         raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
     asked = training.Request(
-        model, training.read_bounds(bounds) or (None, None), k, sweeps, seed, threads, training.parse_settings(settings)
+        model,
+        training.read_bounds(bounds) or training.UNKNOWN,
+        k,
+        sweeps,
+        seed,
+        threads,
+        training.parse_settings(settings),
     )
-    duplicates = asked.model().duplicates
-    table = training.read_table(ratings, Columns(user, item, rating), header)
+    asked.model()  # what is asked wrongly is refused before the file is read
+    table = training.read_table(ratings, Columns(user, item, rating), header).settled(duplicates)
     summary = training.summarise(table)
     if not json:
         typer.echo(training.summary_in_words(table.file.name, summary))
     request = asked.with_bounds(training.choose_bounds(bounds, table))
     past = None
     if history is not None:
-        past = training.read_same_columns(history, table, header).to_ratings(duplicates)
-    data = table.to_ratings(duplicates)
+        past = training.read_same_columns(history, table, header).settled(duplicates).to_ratings()
+    data = table.to_ratings()
     del table  # what the fit works on is in data
     chosen = request.model()
     seconds = training.train(chosen, data, model.value, past, keep_when_interrupted=True)

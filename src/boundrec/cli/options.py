@@ -26,6 +26,14 @@ class ModelName(StrEnum):
     BMC_ADMM = "bmc-admm"
 
 
+class Duplicated(StrEnum):
+    """What happens to pairs that come more than once."""
+
+    RAISE = "raise"
+    LAST = "last"
+    MEAN = "mean"
+
+
 RatingsFile = Annotated[
     Path, typer.Argument(metavar="RATINGS", help="CSV, TSV, Parquet or NDJSON, gzipped or not; - is standard input.")
 ]
@@ -58,6 +66,12 @@ Bounds = Annotated[
         show_default="the observed range",
     ),
 ]
+Duplicates = Annotated[
+    Duplicated,
+    typer.Option(
+        help="Pairs that come more than once: refuse them, or take the last or the mean.", rich_help_panel=DATA
+    ),
+]
 Model = Annotated[ModelName, typer.Option("--model", "-m", help="Which model to fit.", rich_help_panel=MODEL)]
 History = Annotated[
     Path | None,
@@ -75,7 +89,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="NAME=VALUE",
-        help="Any other setting of the model, such as ridge=0.1 or duplicates=last; may be repeated.",
+        help="Any other setting of the model, such as ridge=0.1 or magnitudes=history; may be repeated.",
         rich_help_panel=MODEL,
         show_default=False,
     ),

@@ -78,7 +78,7 @@ def in_command_words(message: str) -> str:
 
 def _as_option(match: re.Match[str]) -> str:
     name, value = match.groups()
-    options = {"n_factors": "--k", "max_iter": "--sweeps", "bounds": "--bounds", "random_state": "--seed"}
+    options = {"n_factors": "--k", "max_iter": "--sweeps", "duplicates": "--duplicates", "random_state": "--seed"}
     return f"{options[name]} {value}" if name in options else f"--set {name}={value}"
 
 

@@ -32,6 +32,8 @@ MODELS: Mapping[ModelName, tuple[str, Mapping[str, Any]]] = {
     ModelName.BMF: ("BMF", {}),
     ModelName.BMC_ADMM: ("BMCADMM", {}),
 }
+#: Stand in for the observed bounds while settings are checked, before the ratings are read.
+UNKNOWN: Ends = (0.0, 1.0)
 #: A rating so many times further from the median than nine in ten are is in a heavy tail.
 HEAVY_TAIL = 20.0
 
@@ -138,6 +140,13 @@ def summary_in_words(name: str, summary: Mapping[str, Any]) -> str:
         f"standard deviation {number(summary['std'])}\n"
         f"ratings of a user: {spread('user')}; of an item: {spread('item')}"
     )
+
+
+def bounds_of(model: Any) -> Ends:
+    """The bounds that a model was fitted with."""
+    from boundrec.ranges import check_bounds
+
+    return check_bounds(model.bounds)
 
 
 # --- models ---------------------------------------------------------------------------------------------------
