@@ -13,7 +13,7 @@ factors: w = (b̄, γr, u¹/√S, …, u^S/√S). Its norm is at most r again (J
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -77,6 +77,14 @@ class BayesianMBMF(BoundedModel):
     True
     """
 
+    STATE: ClassVar[dict[str, str]] = {
+        **BoundedModel.STATE,
+        "user_biases_": "floats users kept",
+        "item_biases_": "floats items kept",
+        "unknown_user_": "floats width",
+        "unknown_item_": "floats width",
+        "noise_": "number",
+    }
     tol, patience = 0.0, 1  # a sampler has no objective to bring to rest
 
     def __init__(

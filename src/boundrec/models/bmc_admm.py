@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,7 @@ class BMCADMM(RivalModel):
     """
 
     NEEDS_BOUNDS = True
+    STATE: ClassVar[dict[str, str]] = {**RivalModel.STATE, "max_violation_": "number", "rho_": "number"}
 
     def __init__(
         self,
