@@ -90,7 +90,7 @@ class RatingTable:
 
     def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingTable:
         """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
-        return replace(self, users=_like(self.users, users), items=_like(self.items, items))
+        return replace(self, users=ids_like(self.users, users), items=ids_like(self.items, items))
 
     def settled(self, duplicates: str) -> RatingTable:
         """Each pair once: pairs that come more than once are refused ("raise"), or their "last" or "mean" is taken."""
@@ -101,7 +101,7 @@ class RatingTable:
             return self
         if duplicates == "raise":
             first = int(repeated.argmax())
-            self._refuse_duplicates(np.count_nonzero(repeated), int(order[first]), int(order[first + 1]))
+            self._refuse_duplicates(int(repeated.sum()), int(order[first]), int(order[first + 1]))
         ends = np.flatnonzero(np.append(~repeated, True))
         last = order[ends]
         ratings = self.ratings.copy()
@@ -335,7 +335,8 @@ def _wrong(file: TableFile, row: int, rows: NDArray[np.int64] | None, what: str)
 # --- ids of a model -----------------------------------------------------------------------------------------
 
 
-def _like(ids: Ids, index: IdIndex) -> Ids:
+def ids_like(ids: Ids, index: IdIndex) -> Ids:
+    """The same ids of the kind that a model has."""
     if ids.distinct.ids.dtype == index.ids.dtype == np.int64:
         return ids
     found = as_ids_of(index, list(map(str, ids.distinct.ids.tolist())))

@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 from boundrec import __version__
-from boundrec.cli.fitting import EXAMPLES as FIT_EXAMPLES
-from boundrec.cli.fitting import fit
+from boundrec.cli import answering, comparing, fitting, reporting
 from boundrec.cli.speaking import in_command_words, say, warnings_as_notes
 
 app = typer.Typer(
@@ -24,7 +23,15 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("fit", epilog=FIT_EXAMPLES)(fit)
+app.command("fit", epilog=fitting.EXAMPLES)(fitting.fit)
+app.command("evaluate", epilog=comparing.EVALUATE_EXAMPLES)(comparing.evaluate)
+app.command("compare", epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
+app.command("tune", epilog=comparing.TUNE_EXAMPLES)(comparing.tune)
+app.command("predict", epilog=answering.PREDICT_EXAMPLES)(answering.predict)
+app.command("recommend", epilog=answering.RECOMMEND_EXAMPLES)(answering.recommend)
+app.command("similar", epilog=answering.SIMILAR_EXAMPLES)(answering.similar)
+app.command("info", epilog=answering.INFO_EXAMPLE)(answering.info)
+app.command("report", epilog=reporting.EXAMPLES)(reporting.report)
 
 
 def main() -> None:
@@ -46,6 +53,8 @@ def _fail(error: Exception) -> None:
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename}" if error.filename else "")
+    elif isinstance(error, OSError) and error.args:
+        text = str(error.args[0])  # a sentence of our own
     if isinstance(error, MemoryError):
         text = f"There is not enough memory ({error})." if text else "There is not enough memory."
     say(f"Error: {in_command_words(text)}")
@@ -63,7 +72,7 @@ def _print_version(asked: bool) -> None:
 
 
 @app.callback()
-def options(
+def common(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,

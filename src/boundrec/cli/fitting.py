@@ -9,7 +9,8 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.options import Duplicated, ModelName
-from boundrec.cli.speaking import number, percent, print_json, size_in_words
+from boundrec.cli.speaking import print_json
+from boundrec.report.words import in_a_sentence, percent, size
 
 EXAMPLES = """Examples:
 
@@ -101,11 +102,11 @@ def _describe(model: Any, name: str, bounds: Any, seconds: float, output: Path) 
 
 
 def _in_words(result: dict[str, Any]) -> str:
-    low, high = ("none" if end is None else number(end) for end in result["bounds"])
+    low, high = ("none" if end is None else in_a_sentence(end) for end in result["bounds"])
     text = (
         f"{result['model']}: bounds {low} to {high}, {result['sweeps']} sweeps in {result['seconds']:.1f} s, "
-        f"objective {number(result['objective'])}\n"
+        f"objective {in_a_sentence(result['objective'])}\n"
     )
     if result.get("outside_own_range"):
         text += f"contradictions: {percent(result['outside_own_range'])} of the ratings lie outside their own range\n"
-    return text + f"wrote {result['output']} ({size_in_words(result['bytes'])})"
+    return text + f"wrote {result['output']} ({size(result['bytes'])})"

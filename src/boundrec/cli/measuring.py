@@ -11,9 +11,10 @@ import typer
 from numpy.typing import NDArray
 
 from boundrec import metrics, splits
-from boundrec.cli.speaking import percent, say
+from boundrec.cli.speaking import say
 from boundrec.cli.training import Ends, Request, train
 from boundrec.demo.comparison import MEANS, MeanAndOffsets
+from boundrec.report.words import percent
 
 if TYPE_CHECKING:
     from boundrec.ratings import Ratings
@@ -180,8 +181,9 @@ def columns(results: list[Measured], bounds: Ends) -> list[str]:
 def row(result: Measured, results: list[Measured]) -> list[str]:
     """One line of the table of results."""
     ranking = [f"{result.ranking[name]:.4f}" if name in result.ranking else "" for name in _ranking_names(results)]
+    outside = percent(result.outside) if result.outside else "none"
     seconds = "" if math.isnan(result.seconds) else f"{result.seconds:.1f}"
-    return [result.name, f"{result.rmse:.4f}", f"{result.mae:.4f}", percent(result.outside), *ranking, seconds]
+    return [result.name, f"{result.rmse:.4f}", f"{result.mae:.4f}", outside, *ranking, seconds]
 
 
 def _ranking_names(results: list[Measured]) -> list[str]:

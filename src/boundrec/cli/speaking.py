@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from boundrec.report.words import open_table
+
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 #: Seconds between two lines about the objective where there is no terminal to draw on.
 SECONDS_A_LINE = 10.0
@@ -45,18 +46,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         value = value.item()
     return None if isinstance(value, float) and value != value else value
-
-
-def open_table(columns: Sequence[str]) -> Table:
-    """A table with a rule of dashes under its heads and nothing else, alike in every encoding; numbers to the right."""
-    from rich.box import Box
-    from rich.table import Table
-
-    only_a_rule = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
-    table = Table(box=only_a_rule, show_edge=False, padding=(0, 1, 0, 0))
-    for place, column in enumerate(columns):
-        table.add_column(column, justify="right" if place else "left", no_wrap=True)
-    return table
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -124,25 +113,3 @@ def live_objective(name: str, most: int) -> Iterator[Callable[[int, float, Any],
                 say(text)
 
         yield callback
-
-
-def number(value: float) -> str:
-    """A number for readers: whole ones whole, others with four significant digits."""
-    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"
-
-
-def percent(share: float) -> str:
-    """A share for readers; a few among millions do not become 0 %."""
-    if share == 0:
-        return "none"
-    return "< 0.01 %" if share < 1e-4 else f"{100 * share:.3g} %"
-
-
-def size_in_words(n_bytes: int) -> str:
-    """A size for readers: 1.6 MB."""
-    size, unit = float(n_bytes), "bytes"
-    for larger in ("kB", "MB", "GB"):
-        if size < 1000:
-            break
-        size, unit = size / 1000, larger
-    return f"{size:.3g} {unit}" if unit != "bytes" else f"{n_bytes} bytes"

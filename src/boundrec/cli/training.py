@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from boundrec.cli.options import ModelName
-from boundrec.cli.speaking import live_objective, number, percent, say
+from boundrec.cli.speaking import live_objective, say
+from boundrec.report.words import in_a_sentence, percent
 
 if TYPE_CHECKING:
     from boundrec.ratings import Ratings
@@ -82,12 +83,12 @@ def choose_bounds(given: tuple[str, str] | None, table: RatingTable) -> Ends:
         return bounds
     low, high = float(table.ratings.min()), float(table.ratings.max())
     if low == high:
-        say(f"Every rating is {number(low)}: there is nothing to learn but that.")
+        say(f"Every rating is {in_a_sentence(low)}: there is nothing to learn but that.")
         return low - 0.5, high + 0.5
     say(f"No --bounds given: taking the observed range, --bounds {low:g} {high:g}.")
     if has_heavy_tail(table.ratings):
         say(
-            f"The highest rating, {number(high)}, is far from most of them. "
+            f"The highest rating, {in_a_sentence(high)}, is far from most of them. "
             f"If there is no highest by nature, as with counts, pass --bounds {min(low, 0):g} none."
         )
     return low, high
@@ -131,13 +132,13 @@ def summary_in_words(name: str, summary: Mapping[str, Any]) -> str:
 
     def spread(kind: str) -> str:
         of = summary[f"ratings_per_{kind}"]
-        return f"{number(of['least'])} to {number(of['most'])}, median {number(of['median'])}"
+        return f"{in_a_sentence(of['least'])} to {in_a_sentence(of['most'])}, median {in_a_sentence(of['median'])}"
 
+    lowest, highest, mean, std = (in_a_sentence(summary[key]) for key in ("lowest", "highest", "mean", "std"))
     return (
         f"{name}: {summary['ratings']:,} ratings by {summary['users']:,} users of {summary['items']:,} items "
         f"({percent(summary['density'])} of all pairs)\n"
-        f"ratings: {number(summary['lowest'])} to {number(summary['highest'])}, mean {number(summary['mean'])}, "
-        f"standard deviation {number(summary['std'])}\n"
+        f"ratings: {lowest} to {highest}, mean {mean}, standard deviation {std}\n"
         f"ratings of a user: {spread('user')}; of an item: {spread('item')}"
     )
 

@@ -18,8 +18,9 @@ from boundrec.demo.comparison import (
     kernels_are_cached,
     models,
 )
-from boundrec.demo.terminal import can_print_bars, favourites, percent, results_table, titles_table, top_titles
+from boundrec.demo.terminal import can_print_bars, favourites, results_table, titles_table, top_titles
 from boundrec.models.mbmf import MBMF
+from boundrec.report.words import percent
 
 if TYPE_CHECKING:
     from rich.console import Console
