@@ -148,16 +148,17 @@ def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
     """Two columns of ids as one frame, each with its own type."""
     import polars as pl
 
-    return pl.DataFrame([_series("user", users), _series("item", items)])
+    return pl.DataFrame([id_series(users).alias("user"), id_series(items).alias("item")])
 
 
-def _series(name: str, ids: NDArray[Any]) -> pl.Series:
+def id_series(ids: NDArray[Any]) -> pl.Series:
+    """Ids as a column of whole numbers, of text, or, where they are of several types, of objects."""
     import polars as pl
 
     if ids.dtype != object:
-        return pl.Series(name, ids)
+        return pl.Series(ids)
     plain = ids.tolist()
-    return pl.Series(name, plain, dtype=pl.String if set(map(type, plain)) == {str} else pl.Object)
+    return pl.Series(plain, dtype=pl.String if set(map(type, plain)) == {str} else pl.Object)
 
 
 # --- reading ------------------------------------------------------------------------------------------------

@@ -174,22 +174,21 @@ def recommend(
     fitted = load_model(model)
     fitted.n_jobs = threads
     wanted = _wanted_users(fitted, users, from_file, column, header)
-    at_a_time = max(1, ROWS_AT_A_TIME // length)
+    batch_size = max(1, ROWS_AT_A_TIME // length)
+    batches = fitted.recommend_batches(wanted, length, not with_seen, output="polars", batch_size=batch_size)
     written = 0
     with open_rows(output, json) as write:
-        for start in range(0, len(wanted), at_a_time):
-            block = wanted[start : start + at_a_time]
-            rows = fitted.recommend(block, n=length, exclude_seen=not with_seen, output="polars")
+        for rows in batches:
             write(rows)
             written += len(rows)
     if output is not None:
-        say(f"Wrote {written:,} recommendations for {len(wanted):,} users to {output}")
+        say(f"Wrote {written:,} recommendations to {output}")
 
 
 def _wanted_users(
     model: Any, typed: list[str] | None, from_file: Path | None, column: str | None, header: bool | None
 ) -> Any:
-    """The ids asked for, as the model has them; those that it does not know are said."""
+    """The ids asked for, as the model has them, or None for all; those that it does not know are said."""
     from boundrec.table_files import TableFile
     from boundrec.tables import as_ids_of, read_ids
 
@@ -198,7 +197,7 @@ def _wanted_users(
     if from_file is not None:
         typed = read_ids(TableFile.open(from_file, header), "user", column, say)
     if not typed:
-        return model.user_ids_.ids
+        return None
     ids = as_ids_of(model.user_ids_, list(dict.fromkeys(typed)))
     unknown = [one for one, code in zip(ids, model.user_ids_.codes(ids), strict=True) if code < 0]
     if unknown:
@@ -231,7 +230,24 @@ def similar(
             raise ValueError(f"The model does not know {kind} {one!r}.")
     find = fitted.similar_users if of_users else fitted.similar_items
     with open_rows(output, json) as write:
-        write(find(wanted, n=length, output="polars"))
+        for one in wanted:
+            found, similarity = find(one, length)
+            write(_neighbours(kind, one, found, similarity))
+
+
+def _neighbours(kind: str, one: Any, found: Any, similarity: Any) -> pl.DataFrame:
+    import polars as pl
+
+    from boundrec.tables import id_series
+
+    return pl.DataFrame(
+        {
+            kind: [one] * len(found),
+            f"similar_{kind}": id_series(found),
+            "rank": range(1, len(found) + 1),
+            "similarity": similarity,
+        }
+    )
 
 
 # --- info -----------------------------------------------------------------------------------------------------

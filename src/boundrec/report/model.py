@@ -91,9 +91,10 @@ def _what_was_seen(model: Any, judged: Judged) -> str:
     seen = float(_seen(model, judged).mean())
     known = float(((judged.users >= 0) & (judged.items >= 0)).mean())
     if seen > 0.5:
+        much = "all" if seen == 1 else percent(seen)
         text = (
-            f"The model was fitted to {percent(seen)} of these ratings, so the errors below are smaller than those to "
-            "expect on new ones: <code>boundrec evaluate</code> measures these."
+            f"The model was fitted to {much} of these ratings, so the errors below are smaller than those to expect on "
+            "new ones, which <code>boundrec evaluate</code> measures."
         )
     elif seen:
         text = f"The model was fitted to {percent(seen)} of these ratings; the others are new to it."
@@ -145,7 +146,7 @@ def _by_rating(judged: Judged) -> str:
         as_svg(plots.errors_by_rating(judged.ratings, judged.predictions, bins)),
         "RMSE by rating, and how many ratings there are.",
     )
-    text = "Rare ratings are drawn towards common ones, so the ends of the scale have the largest errors."
+    text = "Where the curve is flatter than the dashed line, rare ratings are drawn towards common ones."
     return f'<p>{text}</p><div class="pair">{drawn}{errors}</div>'
 
 

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 #: With more distinct ratings than this they are put into bins.
 MOST_LEVELS = 12
-HEIGHT = 3.3
+HEIGHT = 3.0
 
 
 def convergence(objectives: Floats) -> Canvas:
@@ -104,7 +104,7 @@ def _name_groups(axes: Any, bins: Bins) -> None:
 def _short(count: int) -> str:
     if count < 10_000:
         return f"{count:,}"
-    return f"{count / 1e3:.0f}k" if count < 1e6 else f"{count / 1e6:.1f}M"
+    return f"{count / 1e3:.0f}k" if count < 999_500 else f"{count / 1e6:.1f}M"
 
 
 def errors_by_count(residuals: Floats, counts: Mapping[str, NDArray[np.integer]]) -> Canvas:
@@ -119,18 +119,13 @@ def errors_by_count(residuals: Floats, counts: Mapping[str, NDArray[np.integer]]
         shown = np.flatnonzero(n)
         most = max(most, len(n))
         axes.plot(shown, errors[shown], color=colour, marker=marker, markersize=5, label=f"ratings of the {kind}")
-    names = ["0", "1", *(f"{2 ** (place - 1)}–{2**place - 1}" for place in range(2, most))][:most]
-    step = 1 + most // 9
-    axes.set_xticks(range(0, most, step), [_compact(name) for name in names[::step]], fontsize=9)
-    axes.set_xlabel("ratings learnt from")
+    least = [0, *(2**place for place in range(most - 1))]
+    step = 1 + most // 12
+    axes.set_xticks(range(0, most, step), [_short(count) for count in least[::step]])
+    axes.set_xlabel("ratings learnt from, at least")
     axes.set_ylabel("RMSE")
     axes.legend(frameon=False)
     return canvas
-
-
-def _compact(name: str) -> str:
-    first, dash, last = name.partition("–")
-    return name if len(name) < 8 else f"{_short(int(first))}{dash}{_short(int(last))}"
 
 
 def places_in_range(ratings: Floats, predictions: Floats, lower: Floats, upper: Floats) -> Canvas:

@@ -17,8 +17,7 @@ def document(title: str, body: str) -> str:
 def figure(svg: str, caption: str, pan: bool = False) -> str:
     """A drawing with its caption; one with small print may pan on a narrow screen instead of shrinking."""
     said = escape(caption)
-    pans = ' class="pan"' if pan else ""
-    drawing = f'<div{pans} role="img" aria-label="{said}">{svg}</div>'
+    drawing = f'<div class="{"pan" if pan else "narrow"}" role="img" aria-label="{said}">{svg}</div>'
     return f"<figure>{drawing}<figcaption>{said}</figcaption></figure>"
 
 
@@ -49,7 +48,7 @@ a { color: var(--accent); }
 small { color: var(--soft); font-size: .8em; font-weight: 400; }
 figure { margin: 1rem 0; }
 figure svg { width: 100%; max-width: 900px; height: auto; }
-figcaption { color: var(--soft); }
+figcaption { color: var(--soft); font-size: .92rem; }
 .pan { overflow-x: auto; }
 .pan svg { min-width: 620px; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
@@ -73,7 +72,7 @@ details { margin: 1rem 0; } summary { cursor: pointer; color: var(--accent); mar
  color: var(--soft); font-size: .88rem; }
 .cards b { display: block; color: var(--ink); font-size: 1.35rem; line-height: 1.3; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0 1.6rem; }
-.pair figure svg { max-width: 560px; }
+.pair figure svg, .narrow svg { max-width: 600px; }
 @media print {
  :root { --ink: #000; --soft: #444; --line: #bbb; --back: #fff; --tint: #f2f2f2; --accent: #063d75; }
  body { font-size: 10.5pt; max-width: none; padding: 0; }
