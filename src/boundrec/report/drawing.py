@@ -64,6 +64,7 @@ class Compared(Protocol):
 def draw_comparison(results: Sequence[Compared], bounds: tuple[float | None, float | None], n_test: int) -> Canvas:
     """Two panels with a line for each model, the best first: its error, and where its predictions lie."""
     canvas = new_canvas(2.2 + 0.6 * len(results))
+    canvas.get_layout_engine().set(hspace=0.06)  # type: ignore[union-attr, call-arg]
     upper, lower = canvas.subplots(2, 1)
     _draw_errors(upper, results, n_test)
     _draw_reach(lower, results, bounds)
@@ -73,7 +74,6 @@ def draw_comparison(results: Sequence[Compared], bounds: tuple[float | None, flo
         axes.spines["left"].set_visible(False)
         axes.set_yticks(range(len(results)), [result.name for result in results])
         axes.set_ylim(len(results) - 0.5, -0.5)
-        axes.title.set_fontweight("bold")
     return canvas
 
 
@@ -83,10 +83,11 @@ def _draw_errors(axes: Axes, results: Sequence[Compared], n_test: int) -> None:
     room = (high - low) or 0.1 * high or 1.0
     for place, value in enumerate(values):
         axes.plot(value, place, "o", color=BLUE if place == 0 else GREY, markersize=8)
-        axes.annotate(f"{value:.4f}", (value, place), (9, 0), textcoords="offset points", va="center")
-    axes.hlines(range(len(values)), low - 0.1 * room, values, color=GREY, linewidth=1, alpha=0.4)
+        label = axes.annotate(f"{value:.4f}", (value, place), (9, 0), textcoords="offset points", va="center")
+        label.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
+    axes.hlines(range(len(values)), low - 0.1 * room, high + 0.3 * room, GREY, ":", linewidth=1, alpha=0.5)
     axes.set_xlim(low - 0.1 * room, high + 0.3 * room)
-    axes.set_title("Error on held-out ratings (lower is better)", loc="left", fontsize=11)
+    axes.set_title("Error on held-out ratings (lower is better)", loc="left", fontsize=11, fontweight="bold")
     axes.set_xlabel(f"RMSE on {n_test:,} ratings")
 
 
@@ -94,7 +95,7 @@ def _draw_reach(axes: Axes, results: Sequence[Compared], bounds: tuple[float | N
     for place, result in enumerate(results):
         least, low, middle, high, most = result.reach
         colour = RED if result.outside else GREEN
-        axes.plot([least, most], [place, place], color=colour, linewidth=1.5)
+        axes.plot([least, most], [place, place], color=colour, linewidth=1.5, solid_capstyle="butt")
         axes.plot([low, high], [place, place], color=colour, linewidth=7, solid_capstyle="butt", alpha=0.55)
         axes.plot(middle, place, "|", color="black", markersize=11, markeredgewidth=1.6)
     ends = [end for end in bounds if end is not None]
@@ -106,9 +107,9 @@ def _draw_reach(axes: Axes, results: Sequence[Compared], bounds: tuple[float | N
         if end is not None:
             axes.axvline(end, color="black", linestyle="--", linewidth=1)
             axes.axvspan(end, outer, color="black", alpha=0.06, linewidth=0)
-    axes.set_title("Where predictions lie, for any user and item", loc="left", fontsize=11)
+    axes.set_title("Where predictions lie", loc="left", fontsize=11, fontweight="bold")
     names = " and ".join(f"{end:g}" for end in ends)
-    dashed = f"; dashed: the bounds, {names}" if ends else ""
+    dashed = f"\ndashed: the bounds, {names}" if ends else ""
     axes.set_xlabel(f"predicted rating: all, 5 to 95 %, median{dashed}")
 
 
