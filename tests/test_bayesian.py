@@ -120,7 +120,7 @@ def test_the_stacked_model_is_the_mean_of_its_samples(low_rank):
     X, y, X_test, _ = low_rank
     model = BayesianMBMF(3, bounds=(1, 5), slack=1.0, max_iter=30, n_kept=5, dtype="float64", random_state=0).fit(X, y)
     assert model.user_factors_.shape[1] == 2 + 3 * 5
-    samples = np.vstack(list(model._sampled(*model._codes(X_test))))
+    samples = np.vstack([block for _, block, _ in model._sampled(*model._codes(X_test))])
     assert samples.shape[1] == 5
     assert np.allclose(samples.mean(axis=1), model.predict(X_test))
     assert np.all(np.linalg.norm(model.user_factors_, axis=1) <= model.user_magnitudes_ * (1 + 1e-12))
@@ -168,8 +168,8 @@ def test_the_slack_grows_with_the_number_of_factors():
 
 
 def test_quantiles_of_one_sample_are_those_of_a_normal():
-    found = _mixture_quantiles(np.array([[2.0], [3.0]]), 0.5, np.array([0.1, 0.5]))
-    assert np.allclose(found, stats.norm([[2.0], [3.0]], 0.5).ppf([0.1, 0.5]))
+    found = _mixture_quantiles(np.array([[2.0], [3.0]]), np.array([0.5, 0.2]), np.array([0.1, 0.5]))
+    assert np.allclose(found, stats.norm([[2.0], [3.0]], [[0.5], [0.2]]).ppf([0.1, 0.5]))
 
 
 @pytest.mark.parametrize(

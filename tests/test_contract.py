@@ -194,3 +194,20 @@ def test_ratings_outside_the_declared_bounds_are_refused(model, data):
 def test_verbose_prints_a_line_for_every_sweep(model, data, capsys):
     model.set_params(verbose=1, max_iter=3).fit(*data)
     assert len(capsys.readouterr().err.strip().splitlines()) == 3
+
+
+def test_errors_on_an_eval_set_are_recorded_after_every_sweep(model, data):
+    X, y = data
+    model.fit(X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
+    assert len(model.eval_errors_) == model.n_iter_
+    assert model.best_iter_ == np.argmin(model.eval_errors_) + 1
+    assert clone(model).fit(X, y).best_iter_ is None
+
+
+def test_recording_alone_changes_no_bit(model, data):
+    X, y = data
+    plain = clone(model).fit(X[::2], y[::2])
+    model.n_iter_no_change = None
+    model.fit(X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
+    assert np.array_equal(plain.user_factors_, model.user_factors_)
+    assert plain.objectives_ == model.objectives_

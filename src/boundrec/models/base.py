@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import time
@@ -17,7 +18,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from boundrec.models.stopping import Progress, Validation, generator, set_aside, trained_codes
 from boundrec.parallel import RowPool, thread_count
+from boundrec.ranges import check_bounds
 from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
 from boundrec.recommend import Seen
 
@@ -91,8 +94,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     n_factors: int
+    bounds: Any
     on_unknown: str
     duplicates: str
+    validation_fraction: float | None = None
+    n_iter_no_change: int | None = 5
     max_iter: int | None
     tol: float
     patience: int
@@ -126,10 +132,14 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "n_iter_": "number",
         "n_rejected_": "number",
     }
+    #: What every sweep changes, and what a fit that goes back to an earlier sweep takes from there.
+    OF_THE_SWEEP: ClassVar[tuple[str, ...]] = ("user_factors_", "item_factors_")
 
     #: Factors of the model, one row for each user and each item.
     user_factors_: NDArray[np.floating]
     item_factors_: NDArray[np.floating]
+    #: Ratings to evaluate on, while a fit lasts.
+    _held_out: Ratings | None = None
 
     #: The training ratings; None in a model from a file without them.
     _ratings: Ratings | None
@@ -141,6 +151,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y: Any = None,
         *,
         sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
         callback: Callback | None = None,
     ) -> Self:
         """Fit the model.
@@ -154,13 +165,52 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             One rating for each row of X; None for a sparse matrix or a `Ratings`.
         sample_weight
             How much each rating counts; None counts each once.
+        eval_set
+            Ratings to evaluate on after every sweep, for early stopping, as ``(X_eval, y_eval)``, a sparse matrix or a
+            `Ratings`; instead of a ``validation_fraction``. They are not trained on.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        with self._unchanged_on_error():
-            return self._fit(ratings, callback)
+        ratings.check_bounds(check_bounds(self.bounds))
+        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
+        with self._unchanged_on_error(), self._evaluated_on(held_out):
+            self._fit(ratings, callback)
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was set aside
+            return self
+
+    def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
+        """What to train on, and what to evaluate on after every sweep, if anything."""
+        if eval_set is not None:
+            if self.validation_fraction is not None:
+                raise ValueError(
+                    f"validation_fraction={self.validation_fraction!r} sets ratings aside to evaluate on, but an "
+                    "eval_set is given for that: pass one of the two."
+                )
+            return ratings, self._read_beside("eval_set", eval_set)
+        if self.validation_fraction is None:
+            return ratings, None
+        return set_aside(ratings, self.validation_fraction, self.random_state)
+
+    def _read_beside(self, name: str, given: Any) -> Ratings:
+        """Ratings that ``fit`` takes besides those to train on, under the same rules."""
+        parts = given if isinstance(given, (tuple, list)) else (given,)
+        if not 1 <= len(parts) <= 2:
+            raise ValueError(f"{name} has {len(parts)} parts: give (X, y), a sparse matrix or a Ratings.")
+        try:
+            ratings = Ratings.read(*parts, duplicates=self.duplicates)
+            ratings.check_bounds(check_bounds(self.bounds))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        return ratings
+
+    @contextmanager
+    def _evaluated_on(self, held_out: Ratings | None) -> Iterator[None]:
+        """While this lasts, sweeps are evaluated on these ratings; a model keeps none of them."""
+        self._held_out = held_out
+        yield
+        del self._held_out
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -198,6 +248,11 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"tol={self.tol!r}: give a number of at least 0.")
         if not is_whole(self.patience) or self.patience < 1:
             raise ValueError(f"patience={self.patience!r}: give a whole number of at least 1.")
+        fraction, no_change = self.validation_fraction, self.n_iter_no_change
+        if fraction is not None and not (is_number(fraction) and 0 < fraction < 1):
+            raise ValueError(f"validation_fraction={fraction!r}: give a share between 0 and 1, or None.")
+        if no_change is not None and not (is_whole(no_change) and no_change >= 1):
+            raise ValueError(f"n_iter_no_change={no_change!r}: give a whole number of at least 1, or None.")
         thread_count(self.n_jobs)
 
     def _check_choice(self, name: str) -> None:
@@ -225,42 +280,65 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # --- the loop -------------------------------------------------------------------------------------------
 
     def _generator(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
+        return generator(self.random_state)
 
     def _iterate(self, sweeps: Iterator[Sweep], callback: Callback | None) -> bool:
         """Run an algorithm until it comes to rest or is out of iterations; False if it was told to stop before."""
-        rule = self._stopping_rule()
-        max_iter = self._most_iterations()
+        rule, max_iter = self._stopping_rule(), self._most_iterations()
+        validation, progress = self._validation(), Progress(self.n_iter_no_change)
         self.objectives_: list[float] = []
         self.seconds_: list[float] = []
+        self.eval_errors_ = progress.errors
         self.n_iter_ = self.n_rejected_ = 0
-        began, complete = time.perf_counter(), None
+        began = time.perf_counter()
         try:
             for sweep in sweeps:
-                complete = self.user_factors_.copy(), self.item_factors_.copy()
+                error = self._error(validation)
+                progress.add(self._state(), error, moved=sweep.accepted)
                 self._record(sweep, time.perf_counter() - began)
-                asked_to_stop = callback is not None and callback(self.n_iter_, sweep.objective, self) is True
-                if asked_to_stop:
+                if callback is not None and callback(self.n_iter_, sweep.objective, self) is True:
                     return False
-                if rule.converged(sweep):
+                if rule.converged(sweep) or progress.exhausted:
                     return True
                 if self.n_iter_ >= max_iter:
                     break
         except KeyboardInterrupt:
-            if complete is None:
+            if not progress.state:
                 raise
-            self.user_factors_, self.item_factors_ = complete
-            warn(f"interrupted: the model is that of sweep {self.n_iter_}.")
+            of_sweep = progress.best_iter if progress.goes_back else self.n_iter_
+            warn(f"interrupted: the model is that of sweep {of_sweep}.")
             return False
-        if rule.still_falling and self._seeks_rest():
+        finally:
+            self.best_iter_ = progress.best_iter
+            self.__dict__.update(progress.state)
+        if rule.still_falling and self._seeks_rest() and not progress.past_best:
             warn(
                 f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
                 f"{rule.decrease:.2g} an iteration: raise max_iter for a closer fit, or tol if this is close enough.",
                 ConvergenceWarning,
             )
         return True
+
+    def _state(self) -> dict[str, Any]:
+        """A copy of what the next sweep will change."""
+        return {name: copy.copy(getattr(self, name)) for name in self.OF_THE_SWEEP}
+
+    def _validation(self) -> Validation | None:
+        if self._held_out is None:
+            return None
+        users = trained_codes(self._held_out.users.ids, self.user_ids_, self._user_seen)
+        items = trained_codes(self._held_out.items.ids, self.item_ids_, self._item_seen)
+        return Validation(self._held_out, users, items)
+
+    def _error(self, validation: Validation | None) -> float | None:
+        if validation is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # of factors that diverge
+            return validation.error(self._eval_predictions(validation.users, validation.items))
+
+    def _eval_predictions(self, users: Codes, items: Codes) -> Floats:
+        """What the model predicts for the pairs it is evaluated on, after the sweep that is just complete."""
+        return self._answers(users, items)
 
     def _stopping_rule(self) -> StoppingRule:
         return StoppingRule(self.tol, self.patience, self.tol_mode)
@@ -271,8 +349,9 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ += 1
         self.n_rejected_ += not sweep.accepted
         if self.verbose:
+            error = f"error {self.eval_errors_[-1]:.6g}, " if self.eval_errors_ else ""
             print(
-                f"{type(self).__name__} sweep {self.n_iter_}: objective {sweep.objective:.6g}, {seconds:.1f} s",
+                f"{type(self).__name__} sweep {self.n_iter_}: objective {sweep.objective:.6g}, {error}{seconds:.1f} s",
                 file=sys.stderr,
             )
 
@@ -293,8 +372,7 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _known_codes(self, kind: str, column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:
-        codes = ids.codes(column)
-        codes = np.where((codes >= 0) & seen[codes], codes, -1)
+        codes = trained_codes(column, ids, seen)
         if self.on_unknown == "raise":
             self._refuse_unknown(kind, column, codes)
         if codes.size and (codes < 0).all():
@@ -312,6 +390,13 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _predict_codes(self, users: Codes, items: Codes) -> Floats:
+        predictions = self._answers(users, items)
+        if self.on_unknown == "nan":
+            predictions[(users < 0) | (items < 0)] = np.nan
+        return predictions
+
+    def _answers(self, users: Codes, items: Codes) -> Floats:
+        """Predictions for row numbers; where one is −1 as ``on_unknown="mean"`` has it."""
         predictions = np.empty(len(users))
         for start in range(0, len(users), BLOCK):
             block = slice(start, start + BLOCK)
@@ -323,8 +408,6 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _predict_unknown(self, users: Codes, items: Codes) -> Floats:
         """The known side's shrunken mean; the overall mean where neither is known."""
-        if self.on_unknown == "nan":
-            return np.full(len(users), np.nan)
         answer = np.full(len(users), self.mean_)
         answer = np.where(users >= 0, self.user_means_[users], answer)
         return np.where(items >= 0, self.item_means_[items], answer)

@@ -68,6 +68,10 @@ class BMCADMM(RivalModel):
         (``"raise"``).
     duplicates
         What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    validation_fraction, n_iter_no_change
+        Early stopping, off by default: a random share of the ratings is set aside and not trained on; once the error
+        on it has not fallen for so many iterations in a row the fit stops, and the model is that of the best one.
+        ``n_iter_no_change=None`` only records the errors. An ``eval_set`` given to ``fit`` serves instead of a share.
     max_iter, tol, patience
         At most so many iterations (None: 500); stop earlier when the objective's relative decrease is below ``tol``
         for ``patience`` in a row, or when both residuals are below 10 ``tol`` of half the range.
@@ -88,6 +92,9 @@ class BMCADMM(RivalModel):
         How far the product of any user and item passes the bounds at most; 0 where none does.
     rho_
         ρ at the end.
+    eval_errors_, best_iter_
+        The error (RMSE) on the ratings set aside, or on the ``eval_set``, after each iteration, and where it was least,
+        counted from 1; empty and None where there is nothing to evaluate on.
     n_rejected_
         Iterations in which the objective rose, as it may while the range is being met; the stopping rule passes
         over them.
@@ -103,6 +110,7 @@ class BMCADMM(RivalModel):
 
     NEEDS_BOUNDS = True
     STATE: ClassVar[dict[str, str]] = {**RivalModel.STATE, "max_violation_": "number", "rho_": "number"}
+    OF_THE_SWEEP = (*RivalModel.OF_THE_SWEEP, "rho_")
 
     def __init__(
         self,
@@ -114,6 +122,8 @@ class BMCADMM(RivalModel):
         clip: bool = False,
         on_unknown: str = "mean",
         duplicates: str = "raise",
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -129,6 +139,8 @@ class BMCADMM(RivalModel):
         self.clip = clip
         self.on_unknown = on_unknown
         self.duplicates = duplicates
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience

@@ -51,6 +51,10 @@ class BMF(RivalModel):
         (``"raise"``).
     duplicates
         What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    validation_fraction, n_iter_no_change
+        Early stopping, off by default: a random share of the ratings is set aside and not trained on; once the error
+        on it has not fallen for so many sweeps in a row the fit stops, and the model is that of the best one.
+        ``n_iter_no_change=None`` only records the errors. An ``eval_set`` given to ``fit`` serves instead of a share.
     max_iter, tol, patience
         At most so many sweeps (None: 500); stop earlier when the objective's relative decrease is below ``tol`` for
         ``patience`` in a row.
@@ -62,6 +66,16 @@ class BMF(RivalModel):
         Threads; None for every core. The result has the same bits for any number.
     verbose
         1 prints a line for every sweep to stderr.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_
+        W and H, one row for each user and each item.
+    objectives_, seconds_, n_iter_
+        The objective and the time after each sweep, and how many there were.
+    eval_errors_, best_iter_
+        The error (RMSE) on the ratings set aside, or on the ``eval_set``, after each sweep, and where it was least,
+        counted from 1; empty and None where there is nothing to evaluate on.
 
     Examples
     --------
@@ -84,6 +98,8 @@ class BMF(RivalModel):
         clip: bool = False,
         on_unknown: str = "mean",
         duplicates: str = "raise",
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -98,6 +114,8 @@ class BMF(RivalModel):
         self.clip = clip
         self.on_unknown = on_unknown
         self.duplicates = duplicates
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience

@@ -35,7 +35,6 @@ class BoundedModel(FactorisationModel):
     only ever see centred ratings and magnitudes.
     """
 
-    bounds: Any
     form: str
     magnitudes: Any
     history_share: float
@@ -69,6 +68,7 @@ class BoundedModel(FactorisationModel):
         *,
         history: Any = None,
         sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
         callback: Callback | None = None,
     ) -> Self:
         """Fit the model.
@@ -84,23 +84,27 @@ class BoundedModel(FactorisationModel):
             Past ratings that set the magnitudes, as ``(X_past, y_past)``, a sparse matrix or a `Ratings`.
         sample_weight
             How much each rating counts; None counts each once. Magnitudes do not depend on it.
+        eval_set
+            Ratings to evaluate on after every sweep, for early stopping, as ``(X_eval, y_eval)``, a sparse matrix or a
+            `Ratings`; instead of a ``validation_fraction``. They are not trained on.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
         ratings.check_bounds(check_bounds(self.bounds))
+        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
-        with self._unchanged_on_error():
-            given, ratings = ratings, self._settle(ratings, ranges)
+        with self._unchanged_on_error(), self._evaluated_on(held_out):
+            ratings = self._settle(ratings, ranges)
             if self.n_factors > min(ratings.n_users, ratings.n_items):
                 warn(
                     f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                     "can determine."
                 )
             self._fit(ratings, callback)
-            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was dropped
+            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if it was set aside or dropped
             return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
@@ -108,14 +112,7 @@ class BoundedModel(FactorisationModel):
             return None
         if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
-        pairs = history if isinstance(history, (tuple, list)) else (history,)
-        if not 1 <= len(pairs) <= 2:
-            raise ValueError(f"history has {len(pairs)} parts: give (X_past, y_past), a sparse matrix or a Ratings.")
-        try:
-            past = Ratings.read(*pairs, duplicates=self.duplicates)
-            past.check_bounds(check_bounds(self.bounds))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"history: {error}") from None
+        past = self._read_beside("history", history)
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
@@ -209,14 +206,18 @@ class BoundedModel(FactorisationModel):
         """
         users, items = self._codes(X)
         predictions = self._predict_codes(users, items)
-        lower, upper = self._ranges.interval(self._ranges.product(users, items))
-        predictions = np.clip(predictions, lower, upper)  # past rounding nothing is cut but answers for the unknown
-        return (predictions, lower, upper) if return_range else predictions
+        return (predictions, *self._interval(users, items)) if return_range else predictions
 
     def predict_range(self, X: Any) -> tuple[Floats, Floats]:
         """The range of each pair of ids: what its prediction can be at least and at most."""
-        users, items = self._codes(X)
+        return self._interval(*self._codes(X))
+
+    def _interval(self, users: Codes, items: Codes) -> tuple[Floats, Floats]:
         return self._ranges.interval(self._ranges.product(users, items))
+
+    def _answers(self, users: Codes, items: Codes) -> Floats:
+        # Past rounding nothing is cut but answers for the unknown.
+        return np.clip(super()._answers(users, items), *self._interval(users, items))
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._led_back(super()._predict_known(users, items), self._ranges.product(users, items))

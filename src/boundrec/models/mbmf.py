@@ -81,6 +81,10 @@ class MBMF(BoundedModel):
     n_restarts
         Fit from so many starts and average them into one model, with as many times the factors and the same
         guarantee.
+    validation_fraction, n_iter_no_change
+        Early stopping, off by default: a random share of the ratings is set aside and not trained on; once the error
+        on it has not fallen for so many iterations in a row the fit stops, and the model is that of the best one.
+        ``n_iter_no_change=None`` only records the errors. An ``eval_set`` given to ``fit`` serves instead of a share.
     max_iter, tol, patience, tol_mode
         At most so many iterations (None: 500 for the angle solver, 20 sweeps for the exact one); stop earlier when
         the objective's ``"relative"`` (or ``"absolute"``) decrease is below ``tol`` for ``patience`` in a row.
@@ -107,6 +111,10 @@ class MBMF(BoundedModel):
         The ids behind the rows, as ``.ids``.
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
+    eval_errors_, best_iter_
+        The error (RMSE) on the ratings set aside, or on the ``eval_set``, after each iteration, and where it was least,
+        counted from 1; empty and None where there is nothing to evaluate on. Each restart goes back to its own
+        best iteration; these are those of the last one.
     infeasible_share_
         Share of the training ratings that lay outside their own range, before ``on_contradiction`` saw to them.
 
@@ -152,6 +160,8 @@ class MBMF(BoundedModel):
         ridge: float = 0.0,
         slack: float = 1.0,
         n_restarts: int = 1,
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -180,6 +190,8 @@ class MBMF(BoundedModel):
         self.ridge = ridge
         self.slack = slack
         self.n_restarts = n_restarts
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience

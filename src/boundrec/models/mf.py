@@ -41,6 +41,10 @@ class MF(GradientModel):
         (``"raise"``).
     duplicates
         What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.
+    validation_fraction, n_iter_no_change
+        Early stopping, off by default: a random share of the ratings is set aside and not trained on; once the error
+        on it has not fallen for so many iterations in a row the fit stops, and the model is that of the best one.
+        ``n_iter_no_change=None`` only records the errors. An ``eval_set`` given to ``fit`` serves instead of a share.
     max_iter, tol, patience
         At most so many iterations (None: 500 for gd, 20 epochs for sgd); stop earlier when the objective's relative
         decrease is below ``tol`` for ``patience`` in a row.
@@ -61,6 +65,9 @@ class MF(GradientModel):
         The ids behind the rows, as ``.ids``.
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
+    eval_errors_, best_iter_
+        The error (RMSE) on the ratings set aside, or on the ``eval_set``, after each iteration, and where it was least,
+        counted from 1; empty and None where there is nothing to evaluate on.
 
     Examples
     --------
@@ -84,6 +91,8 @@ class MF(GradientModel):
         clip: bool = False,
         on_unknown: str = "mean",
         duplicates: str = "raise",
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
@@ -102,6 +111,8 @@ class MF(GradientModel):
         self.clip = clip
         self.on_unknown = on_unknown
         self.duplicates = duplicates
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from boundrec.models.base import Callback, Codes, FactorisationModel, Floats
+from boundrec.models.base import Codes, FactorisationModel, Floats
 from boundrec.ranges import check_bounds
-from boundrec.ratings import Ratings
 
 
 class RivalModel(FactorisationModel):
@@ -17,7 +16,6 @@ class RivalModel(FactorisationModel):
     ``_offset`` is added to every inner product: a mean, or the shift that made the data non-negative.
     """
 
-    bounds: Any
     clip: bool
     NEEDS_BOUNDS: ClassVar[bool] = False
     STATE: ClassVar[dict[str, str]] = {**FactorisationModel.STATE, "_offset": "number"}
@@ -30,14 +28,9 @@ class RivalModel(FactorisationModel):
             who = type(self).__name__ + ("" if self.NEEDS_BOUNDS else " with clip=True")
             raise ValueError(f"bounds={self.bounds!r}: {who} needs both ends, such as bounds=(1, 5).")
 
-    def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
-        ratings.check_bounds(check_bounds(self.bounds))
-        return super()._fit(ratings, callback)
-
-    def predict(self, X: Any) -> Floats:
-        """Predict the rating of each pair of ids in X; ``on_unknown`` says what unknown ids get."""
-        predictions = super().predict(X)
-        return np.clip(predictions, *check_bounds(self.bounds)) if self.clip else predictions
+    def _answers(self, users: Codes, items: Codes) -> Floats:
+        answers = super()._answers(users, items)
+        return np.clip(answers, *check_bounds(self.bounds)) if self.clip else answers
 
     def fold_in(self, *_ratings: Any, **_options: Any) -> Self:
         """Refuse: only bounded models take new users and items without a refit."""

@@ -1,0 +1,109 @@
+"""Early stopping: ratings that are not trained on tell after every sweep how good it is, and which was the best."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.ratings import IdIndex, Ratings
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+class Validation:
+    """Ratings to evaluate on: row numbers of their pairs, −1 where an id has no training rating, found once."""
+
+    def __init__(self, ratings: Ratings, users: Codes, items: Codes) -> None:
+        self.users, self.items = users[ratings.user_of_rating()], items[ratings.by_user.indices]
+        self._ratings = ratings.by_user.data
+        self._weights = ratings.by_user.weights if ratings.by_user.weights.size else None
+        if not np.any((self.users >= 0) & (self.items >= 0)):
+            raise ValueError(
+                f"none of the {self._ratings.size} ratings to evaluate on (first user: {ratings.users.ids.item(0)!r}) "
+                "has a user and an item with training ratings, so they cannot tell a good sweep from a bad one: "
+                "pass an eval_set with such pairs, or another validation_fraction."
+            )
+
+    def error(self, predictions: Floats) -> float:
+        """Root mean squared error; not finite where the predictions are not."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.sqrt(np.average((predictions - self._ratings) ** 2, weights=self._weights)))
+
+
+class Progress:
+    """What a fit goes back to when it ends: its last complete sweep or, where errors are given, its best one."""
+
+    def __init__(self, n_iter_no_change: int | None) -> None:
+        self._patience = n_iter_no_change
+        self._smallest, self._waited = np.inf, 0
+        self.errors: list[float] = []
+        self.best_iter: int | None = None
+        #: The model's state at the sweep that the fit would go back to now.
+        self.state: dict[str, Any] = {}
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the error has not fallen for too many sweeps in a row."""
+        return self._patience is not None and self._waited >= self._patience
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether the fit goes back to its best sweep, not its last one."""
+        return self._patience is not None and self.best_iter is not None
+
+    @property
+    def past_best(self) -> bool:
+        """Whether errors were given and the last one was not the smallest."""
+        return self.best_iter is not None and self.best_iter < len(self.errors)
+
+    def add(self, state: dict[str, Any], error: float | None, moved: bool) -> None:
+        """Take in one more complete sweep; without an error the last sweep is as good as any.
+
+        A sweep that moved nothing has not failed to improve: it does not count (resolution A11).
+        """
+        if error is not None:
+            self.errors.append(error)
+            if self.best_iter is not None and not error < self._smallest:
+                self._waited += moved
+                if self.goes_back:
+                    return
+            else:
+                self.best_iter, self._waited = len(self.errors), 0
+                self._smallest = error if np.isfinite(error) else np.inf
+        self.state = state
+
+
+def set_aside(ratings: Ratings, fraction: float, random_state: Any) -> tuple[Ratings, Ratings]:
+    """A random share of the ratings to evaluate on, and the rest to train on; every id stays in both.
+
+    The seed of the fit decides which ones, without moving the fit's own stream: training on the rest is what it would
+    be had the rest been all there is.
+    """
+    n = ratings.n_ratings
+    if n < 2:
+        raise ValueError(f"validation_fraction={fraction!r} of {n} rating leaves nothing to train on: give more.")
+    count = min(max(round(fraction * n), 1), n - 1)
+    seed = generator(copy.deepcopy(random_state)).integers(2**63, size=2)
+    chosen = np.zeros(n, bool)
+    chosen[np.random.default_rng(seed).choice(n, count, replace=False)] = True
+    try:
+        return ratings.keep(~chosen), ratings.keep(chosen)
+    except ValueError as error:
+        raise ValueError(f"validation_fraction={fraction!r}: {error}") from None
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """The generator that a ``random_state`` stands for."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    return np.random.default_rng(random_state)
+
+
+def trained_codes(column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:
+    """Row numbers of ids, −1 for those without a training rating."""
+    codes = ids.codes(column)
+    return np.where((codes >= 0) & seen[codes], codes, -1)
