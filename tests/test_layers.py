@@ -22,7 +22,7 @@ LAYERS = [
     {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "synthetic"},
     {"ratings"},
     {"ids"},
-    {"columns"},
+    {"columns", "frames"},
     {"parallel"},
     {"kernels"},
 ]

@@ -60,6 +60,28 @@ def _array_columns(X: NDArray[Any]) -> tuple[Column, Column]:
     return X[:, 0], X[:, 1]
 
 
+def id_column(ids: Any, name: str) -> Column:
+    """One column of ids: a list, tuple, range or array, or a pandas, polars or pyarrow series.
+
+    Parameters
+    ----------
+    ids
+        The column; a single id is refused, even where it could be taken for several.
+    name
+        What to call it in an error message.
+    """
+    if isinstance(ids, list | tuple | range):
+        return list(ids)
+    series = nw.from_native(ids, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return _series_column(series)
+    if hasattr(ids, "__array__") and np.ndim(ids):
+        if np.ndim(ids) != 1:
+            raise ValueError(f"{name} must be one column of ids, but has shape {np.shape(ids)}")
+        return _with_gaps(ids) if np.ma.is_masked(ids) else np.asarray(ids)
+    raise TypeError(f"{name}={short(ids)} is not a column of ids: pass a list, such as [{short(ids)}] for one id")
+
+
 def _with_gaps(masked: Any) -> NDArray[Any]:
     """A masked array as objects, None where it is masked: np.asarray would show what lies under the mask."""
     objects: NDArray[Any] = np.ma.getdata(masked).astype(object)

@@ -18,11 +18,12 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from boundrec.models.recommending import Recommending
 from boundrec.models.stopping import Progress, Validation, generator, set_aside, trained_codes
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
 from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
-from boundrec.recommend import Seen
+from boundrec.recommend import Ranking, Seen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -86,7 +87,7 @@ class StoppingRule:
         return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
 
 
-class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
 
     A model provides ``_sweeps``, a generator that improves ``user_factors_`` and ``item_factors_`` in place and
@@ -172,12 +173,12 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        ratings.check_bounds(check_bounds(self.bounds))
-        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
+        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        given.check_bounds(check_bounds(self.bounds))
+        ratings, held_out = self._set_aside(given, eval_set)
         with self._unchanged_on_error(), self._evaluated_on(held_out):
             self._fit(ratings, callback)
-            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if that rating was set aside
+            self._seen = Seen.of(given)  # what was set aside was seen, too
             return self
 
     def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
@@ -375,17 +376,20 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         codes = trained_codes(column, ids, seen)
         if self.on_unknown == "raise":
             self._refuse_unknown(kind, column, codes)
+        self._warn_of_other_type(kind, column, ids, codes)
+        return codes
+
+    def _warn_of_other_type(self, kind: str, column: Any, ids: IdIndex, codes: Codes) -> None:
         if codes.size and (codes < 0).all():
             asked, known = type(_plain(column[0])).__name__, type(ids.ids.item(0)).__name__
             if asked != known:
                 warn(f"no {kind} is known: the {kind}s asked for are {asked}, those of the fit {known}.")
-        return codes
 
     def _refuse_unknown(self, kind: str, ids: Any, codes: Codes) -> None:
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
             raise ValueError(
-                f"{unknown.size} of {codes.size} pairs have no {kind} with training ratings (first: row {unknown[0]}, "
+                f"{unknown.size} of {codes.size} rows have no {kind} with training ratings (first: row {unknown[0]}, "
                 f'{kind} {_plain(ids[unknown[0]])!r}). Pass on_unknown="mean" or "nan" to have them answered.'
             )
 
@@ -411,6 +415,16 @@ class FactorisationModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         answer = np.full(len(users), self.mean_)
         answer = np.where(users >= 0, self.user_means_[users], answer)
         return np.where(items >= 0, self.item_means_[items], answer)
+
+    # --- ranking --------------------------------------------------------------------------------------------
+
+    def _ranking(self) -> Ranking:
+        """How predictions come from inner products, for the search for the highest ones."""
+        return Ranking(self.user_factors_, self.item_factors_, self._user_seen, self._predict_codes, self._needed)
+
+    def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
+        """The least inner product with which an item, its magnitude between low and high, might reach a score."""
+        return scores
 
     def _learn_ids_and_means(self, ratings: Ratings) -> None:
         self._ratings, self._seen = ratings, Seen.of(ratings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
 from boundrec.models.fold_in import fold_in
-from boundrec.models.slack import squash
+from boundrec.models.slack import squash, unsquash
 from boundrec.ranges import (
     CONTRADICTIONS,
     FORMS,
@@ -25,7 +26,7 @@ from boundrec.ranges import (
     settle_contradictions,
 )
 from boundrec.ratings import Csr, Ratings
-from boundrec.recommend import Seen
+from boundrec.recommend import Ranking, Seen
 
 
 class BoundedModel(FactorisationModel):
@@ -91,9 +92,9 @@ class BoundedModel(FactorisationModel):
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        ratings.check_bounds(check_bounds(self.bounds))
-        given, (ratings, held_out) = ratings, self._set_aside(ratings, eval_set)
+        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        given.check_bounds(check_bounds(self.bounds))
+        ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
         with self._unchanged_on_error(), self._evaluated_on(held_out):
@@ -104,7 +105,7 @@ class BoundedModel(FactorisationModel):
                     "can determine."
                 )
             self._fit(ratings, callback)
-            self._seen = Seen.of(given)  # whoever rated an item has seen it, even if it was set aside or dropped
+            self._seen = Seen.of(given)  # who rated an item has seen it, even if that rating was dropped or set aside
             return self
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
@@ -225,6 +226,38 @@ class BoundedModel(FactorisationModel):
     def _led_back(self, inner: Floats, product: Floats) -> Floats:
         """The prediction for an inner product w·h: from within slack·r·s of the centre to within r·s of it."""
         return np.asarray(self._ranges.centre(product) + product * squash(inner / product, self.slack_))
+
+    # --- ranking --------------------------------------------------------------------------------------------
+
+    def _ranking(self) -> Ranking:
+        ranking = super()._ranking()
+        if self.slack_ != 1.0:  # then magnitudes decide, too, and `_needed` sees to tilted centres
+            return replace(ranking, magnitudes=self._ranges.item)
+        users, items = self._vectors()
+        return replace(ranking, users=users, items=items)
+
+    def _vectors(self) -> tuple[Any, Any]:
+        """Vectors whose inner product is the prediction but for a constant; a tilted centre takes one dimension."""
+        ranges, tilt = self._ranges, self._ranges.frame.tilt
+        if not tilt:
+            return self.user_factors_, self.item_factors_
+        return (
+            np.column_stack([self.user_factors_, tilt * ranges.user]),
+            np.column_stack([self.item_factors_, ranges.item]),
+        )
+
+    def _keeps_order(self) -> bool:
+        return self.slack_ == 1.0 or bool(np.ptp(self._ranges.item[self._item_seen]) == 0)
+
+    def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
+        if self.slack_ == 1.0:
+            return scores - self._ranges.frame.offset
+        # For a given inner product the prediction is monotone in the item's magnitude: one of the ends asks for least.
+        return np.minimum(*(self._led_from(scores, self._ranges.user[users] * item) for item in (low, high)))
+
+    def _led_from(self, predictions: Floats, product: Floats) -> Floats:
+        """The inner product of a prediction: `_led_back`, backwards."""
+        return np.asarray(product * unsquash((predictions - self._ranges.centre(product)) / product, self.slack_))
 
     # --- settings -------------------------------------------------------------------------------------------
 

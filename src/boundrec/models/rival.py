@@ -29,8 +29,7 @@ class RivalModel(FactorisationModel):
             raise ValueError(f"bounds={self.bounds!r}: {who} needs both ends, such as bounds=(1, 5).")
 
     def _answers(self, users: Codes, items: Codes) -> Floats:
-        answers = super()._answers(users, items)
-        return np.clip(answers, *check_bounds(self.bounds)) if self.clip else answers
+        return np.clip(super()._answers(users, items), *self._ends())
 
     def fold_in(self, *_ratings: Any, **_options: Any) -> Self:
         """Refuse: only bounded models take new users and items without a refit."""
@@ -43,3 +42,16 @@ class RivalModel(FactorisationModel):
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._offset + super()._predict_known(users, items)
+
+    def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
+        least, _ = self._ends()  # every inner product reaches what predictions are cut to
+        return np.where(scores <= least, -np.inf, scores - self._offset)
+
+    def _interval(self, users: Codes, items: Codes) -> tuple[Floats, Floats]:
+        low, high = self._ends()
+        return np.full(len(users), low), np.full(len(users), high)
+
+    def _ends(self) -> tuple[float, float]:
+        """What predictions are cut to; nothing is cut at an infinite end."""
+        low, high = check_bounds(self.bounds) if self.clip else (None, None)
+        return -np.inf if low is None else low, np.inf if high is None else high
