@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,7 +34,7 @@ USUAL_NAMES = {
     "rating": "rating ratings score stars star overall value bookrating userrating grade points count plays playcount "
     "listens quantity amount weight r",
 }
-WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,8 @@ def _encode(file: TableFile, frame: pl.DataFrame, role: str, name: str, rows: ND
 def plain_ids(ids: list[str]) -> NDArray[Any]:
     """Whole numbers as such when all ids are, else text."""
     if all(map(WHOLE.fullmatch, ids)):
-        return np.array(ids, dtype=np.int64)
+        with suppress(OverflowError):
+            return np.array(list(map(int, ids)), dtype=np.int64)
     return np.array(ids, dtype=object)
 
 
@@ -307,7 +309,7 @@ def _numbers(file: TableFile, frame: pl.DataFrame, name: str, rows: NDArray[np.i
         is_text = value not in (None, "")
         wrong = f"has {value!r}, not a rating," if is_text else "has no rating"
         others = len(good) - int(good.sum()) - 1
-        more = f" ({others:,} more rows are like it)" if others else ""
+        more = f" ({others:,} more like it)" if others else ""
         raise _wrong(file, row, rows, f"{wrong} in the column {name!r}{more}")
     return np.asarray(parsed.to_numpy(), np.float64)
 

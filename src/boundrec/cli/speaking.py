@@ -17,6 +17,8 @@ from boundrec.report.words import open_table
 if TYPE_CHECKING:
     from rich.console import Console
 
+#: Settings of the library that have an option of their own.
+OPTIONS = {"n_factors": "--k", "max_iter": "--sweeps", "duplicates": "--duplicates", "random_state": "--seed"}
 #: Seconds between two lines about the objective where there is no terminal to draw on.
 SECONDS_A_LINE = 10.0
 
@@ -55,20 +57,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = open_table(columns)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False, markup=False)
-    needed = console.measure(table).maximum
-    console.print(table, width=max(needed, 1), crop=False, soft_wrap=False)
+    width = Console(width=10_000).measure(table).maximum
+    Console(width=width, highlight=False, markup=False).print(table)
 
 
 def in_command_words(message: str) -> str:
-    """A sentence of the library in the words of the command: duplicates="last" is --set duplicates=last here."""
-    return re.sub(r'\b([a-z_]+)="?([\w.]+)"?(?= or |[.,:;) ]|$)', _as_option, message)
+    """A sentence of the library in the words of the command: duplicates="last" is --duplicates last here."""
+    message = re.sub(r'\b([a-z_]+)="?([\w.]+)"?(?= or |[.,:;) ]|$)(?: or "(\w+)")?', _as_option, message)
+    return re.sub(r"(?<!-)\b(n_factors|max_iter|random_state)\b", lambda found: OPTIONS[found[0]], message)
 
 
 def _as_option(match: re.Match[str]) -> str:
-    name, value = match.groups()
-    options = {"n_factors": "--k", "max_iter": "--sweeps", "duplicates": "--duplicates", "random_state": "--seed"}
-    return f"{options[name]} {value}" if name in options else f"--set {name}={value}"
+    name, value, other = match.groups()
+    value += f" (or {other})" if other else ""
+    return f"{OPTIONS[name]} {value}" if name in OPTIONS else f"--set {name}={value}"
 
 
 @contextmanager
