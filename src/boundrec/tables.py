@@ -152,6 +152,19 @@ def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
     return pl.DataFrame([id_series(users).alias("user"), id_series(items).alias("item")])
 
 
+def are_mixed(ids: Any) -> bool:
+    """Whether ids are of several types, or of one that a table has no column for: they are written as text."""
+    plain = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    return not set(map(type, plain)) <= {int} and not set(map(type, plain)) <= {str}
+
+
+def as_text(ids: pl.Series) -> pl.Series:
+    """A column of ids as text."""
+    import polars as pl
+
+    return pl.Series(ids.name, list(map(str, ids.to_list())), dtype=pl.String)
+
+
 def id_series(ids: NDArray[Any]) -> pl.Series:
     """Ids as a column of whole numbers, of text, or, where they are of several types, of objects."""
     import polars as pl
@@ -159,7 +172,7 @@ def id_series(ids: NDArray[Any]) -> pl.Series:
     if ids.dtype != object:
         return pl.Series(ids)
     plain = ids.tolist()
-    return pl.Series(plain, dtype=pl.String if set(map(type, plain)) == {str} else pl.Object)
+    return pl.Series(plain, dtype=pl.Object if are_mixed(ids) else None)
 
 
 # --- reading ------------------------------------------------------------------------------------------------

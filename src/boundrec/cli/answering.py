@@ -116,13 +116,14 @@ def predict(
 
 
 def _predicted(model: Any, users: Ids, items: Ids, block: slice, names: dict[str, str]) -> pl.DataFrame:
-    from boundrec.tables import Ids, pair_frame
+    from boundrec.tables import Ids, are_mixed, as_text, pair_frame
 
     frame = pair_frame(
         Ids(users.distinct, users.codes[block]).column(), Ids(items.distinct, items.codes[block]).column()
     )
     answer = answers(model, frame)
-    return frame.rename(names).with_columns(**answer)
+    mixed = [name for name, ids in (("user", users), ("item", items)) if are_mixed(ids.distinct.ids)]
+    return frame.with_columns(as_text(frame[name]) for name in mixed).rename(names).with_columns(**answer)
 
 
 def answers(model: Any, pairs: pl.DataFrame) -> dict[str, Any]:
@@ -169,6 +170,7 @@ def recommend(
     Items that a user has rated are left out.
     """
     from boundrec.cli.rows import open_rows
+    from boundrec.tables import are_mixed, as_text
 
     _check_output(output, "recommendations", json)
     fitted = load_model(model)
@@ -176,10 +178,12 @@ def recommend(
     wanted = _wanted_users(fitted, users, from_file, column, header)
     batch_size = max(1, ROWS_AT_A_TIME // length)
     batches = fitted.recommend_batches(wanted, length, not with_seen, output="polars", batch_size=batch_size)
+    users_asked = fitted.user_ids_.ids if wanted is None else wanted
+    mixed = [name for name, ids in (("user", users_asked), ("item", fitted.item_ids_.ids)) if are_mixed(ids)]
     written = 0
     with open_rows(output, json) as write:
         for rows in batches:
-            write(rows)
+            write(rows.with_columns(as_text(rows[name]) for name in mixed))
             written += len(rows)
     if output is not None:
         say(f"Wrote {written:,} recommendations to {output}")
@@ -238,12 +242,13 @@ def similar(
 def _neighbours(kind: str, one: Any, found: Any, similarity: Any) -> pl.DataFrame:
     import polars as pl
 
-    from boundrec.tables import id_series
+    from boundrec.tables import are_mixed, as_text, id_series
 
+    similar = id_series(found)
     return pl.DataFrame(
         {
             kind: [one] * len(found),
-            f"similar_{kind}": id_series(found),
+            f"similar_{kind}": as_text(similar) if are_mixed(found) else similar,
             "rank": range(1, len(found) + 1),
             "similarity": similarity,
         }
