@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from boundrec import MBMF, Ratings
 from boundrec.models.base import Side
-from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, alternate, stack, start_with_biases
+from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, alternate, stack, start_with_biases, unstack
 from boundrec.parallel import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -114,6 +114,17 @@ def test_restarts_average_the_inner_products():
     assert np.all(np.linalg.norm(stack(W, 2), axis=1) <= norms + 1e-12)
     model = MBMF(3, bounds=(1, 5), n_restarts=3, max_iter=2, random_state=0).fit(X, y)
     assert model.user_factors_.shape[1] == 9
+
+
+@given(st.integers(0, 1000), st.integers(1, 4), st.booleans())
+def test_what_was_stacked_comes_apart_again(seed, n_samples, biases):
+    rng = np.random.default_rng(seed)
+    samples = [rng.standard_normal((5, 3 + 2 * biases)) for _ in range(n_samples)]
+    for sample in samples[1:]:
+        sample[:, HELD_BY_USERS] = samples[0][:, HELD_BY_USERS]
+    own = np.column_stack([sample[:, HELD_BY_ITEMS] for sample in samples]) if biases else None
+    apart = unstack(stack(samples, 2 * biases), own, HELD_BY_ITEMS, 3)
+    assert np.allclose(apart, samples)
 
 
 def test_restarts_stop_together_when_asked_and_are_the_same_for_the_same_seed():

@@ -1258,7 +1258,8 @@ def _draw_in_ball(L, mean, radius, x, state, z):
 def _mean_in_ball(L, mean, radius, state, z, x, spread):
     """The mean x of N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius; its variance in coordinate 0, and in the others.
 
-    From pairs of draws at mean ± z, of which those inside count: where the ball cuts nothing off, the mean is exact.
+    From pairs of draws at mean ± z, of which those inside count: where the ball cuts nothing off, the mean is exact;
+    where it parts pairs, it is close (a ratio of two sums), and inside in any case.
     Where none is inside, x stays what it was: one draw.
     """
     n = x.shape[0]

@@ -2,8 +2,9 @@
 
     STATE = {"user_factors_": "floats users width", "noise_": "number", ...}
 
-An attribute has a kind (a row of ``KINDS``) and, where it is an array, a name for each of its sizes: sizes of the same
-name must agree. Nothing of a file is ever executed: there is no pickle, and classes come from the table below.
+An attribute has a kind (a row of ``KINDS``, "optional" in front where it may be None) and, where it is an array, a name
+for each of its sizes: sizes of the same name must agree. Nothing of a file is ever executed: there is no pickle, and
+classes come from the table below.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from boundrec.models.base import FactorisationModel
 from boundrec.ranges import Frame, Ranges
 from boundrec.ratings import Csr, Ratings, transposed
 from boundrec.recommend import Seen
+from boundrec.stored_values import TextIds, decode, encode
 
 #: The models that files may hold, and where they live.
 MODELS = {
@@ -42,19 +43,23 @@ MODELS = {
     "NMF": "boundrec.models.nmf",
 }
 FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
+#: In front of the kind of an attribute that may be None.
+OPTIONAL = "optional "
 
 
 def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: bool = False) -> None:
     """Write a fitted model to one file, whole or not at all; see `FactorisationModel.save`."""
     name, path = type(model).__name__, os.fspath(path)
-    check_is_fitted(model, list(model.STATE))
+    check_is_fitted(model, [attribute for attribute, kind in model.STATE.items() if not kind.startswith(OPTIONAL)])
     if MODELS.get(name) != type(model).__module__:
         raise TypeError(f"a {name} cannot be saved: files hold {', '.join(MODELS)}, not classes made from them.")
     model._check_settings()
     contents = Contents()
     for attribute, description in model.STATE.items():
-        kind = description.split()[0]
-        KINDS[kind].store(contents, _stored_name(attribute), getattr(model, attribute))
+        value = getattr(model, attribute, None)
+        if value is not None:
+            kind = description.removeprefix(OPTIONAL).split()[0]
+            KINDS[kind].store(contents, _stored_name(attribute), value)
     if keep_ratings:
         _store_ratings(contents, model._ratings)
     text = {
@@ -96,18 +101,28 @@ def _restore(source: Source) -> Any:
     if name not in MODELS:
         raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
     model_class = getattr(import_module(MODELS[name]), name)
-    state = {}
-    for attribute, description in model_class.STATE.items():
-        kind, *sizes = description.split()
-        if not source.holds(_stored_name(attribute)) and hasattr(model_class, attribute):
-            continue  # a file from before there was this attribute: the class knows what it was then
-        state[attribute] = KINDS[kind].restore(source, _stored_name(attribute), *sizes)
+    state = _restore_state(source, model_class)
     state["_ratings"] = _restore_ratings(source, state)
     source.refuse_what_is_left()
     model = model_class(**_restore_settings(source, model_class, state))
-    model._check_settings()
+    try:
+        model._check_settings()
+    except TypeError:
+        raise ValueError("its settings are damaged.") from None
     vars(model).update(state)
     return model
+
+
+def _restore_state(source: Source, model_class: type[FactorisationModel]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for attribute, description in model_class.STATE.items():
+        name = _stored_name(attribute)
+        kind, *sizes = description.removeprefix(OPTIONAL).split()
+        if source.holds(name) or not (description.startswith(OPTIONAL) or hasattr(model_class, attribute)):
+            state[attribute] = KINDS[kind].restore(source, name, *sizes)
+        elif not hasattr(model_class, attribute):  # else the file is older than the attribute, and the class has it
+            state[attribute] = None
+    return state
 
 
 def _stored_name(attribute: str) -> str:
@@ -122,7 +137,7 @@ def _in_a_sentence(path: str, done: str) -> Iterator[None]:
     except OSError as error:
         reason = "there is no such file" if isinstance(error, FileNotFoundError) and done == "loaded" else None
         named = type(error)(f"{path} cannot be {done}: {reason or error.strerror or error}.")
-        named.errno, named.filename = error.errno, path
+        named.errno = error.errno
         raise named from None
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} cannot be {done}: {error}") from None
@@ -250,23 +265,22 @@ def _restore_bools(source: Source, name: str, *sizes: str) -> NDArray[np.bool_]:
 
 
 def _store_ranges(contents: Contents, name: str, ranges: Ranges) -> None:
-    contents.add(f"{name}.user", ranges.user)
-    contents.add(f"{name}.item", ranges.item)
-    for part in ("unknown_user", "unknown_item"):
-        contents.values[f"{name}.{part}"] = encode(getattr(ranges, part))
-    for part, value in asdict(ranges.frame).items():
-        contents.values[f"{name}.{part}"] = encode(value)
+    for part, value in {**vars(ranges), **vars(ranges.frame)}.items():
+        if isinstance(value, np.ndarray):
+            contents.add(f"{name}.{part}", value)
+        elif value is not None and part != "frame":
+            contents.values[f"{name}.{part}"] = encode(value)
 
 
 def _restore_ranges(source: Source, name: str) -> Ranges:
-    frame = Frame(**{part: _restore_number(source, f"{name}.{part}") for part in Frame.__dataclass_fields__})
-    return Ranges(
-        frame,
-        source.array(f"{name}.user", NUMBERS, "users"),
-        source.array(f"{name}.item", NUMBERS, "items"),
-        _restore_number(source, f"{name}.unknown_user"),
-        _restore_number(source, f"{name}.unknown_item"),
-    )
+    def numbers(of: type[Frame] | type[Ranges]) -> dict[str, Any]:
+        """What a file has of the numbers in a frame or in ranges; the others keep their defaults."""
+        parts = [part for part in of.__dataclass_fields__ if part not in ("frame", "user", "item")]
+        return {part: _restore_number(source, f"{name}.{part}") for part in parts if source.holds(f"{name}.{part}")}
+
+    user, item = source.array(f"{name}.user", NUMBERS, "users"), source.array(f"{name}.item", NUMBERS, "items")
+    with _part(name):
+        return Ranges(Frame(**numbers(Frame)), user, item, **numbers(Ranges))
 
 
 def _store_seen(contents: Contents, name: str, seen: Seen) -> None:
@@ -322,28 +336,6 @@ def _restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
 # --- ids ----------------------------------------------------------------------------------------------------
 
 
-class TextIds(IdIndex):
-    """Ids that a file holds as text; they are read when somebody first asks for one."""
-
-    def __init__(self, text: NDArray[np.uint8], starts: NDArray[np.int64], plain: bool, source: str) -> None:
-        self._text, self._starts, self._plain, self._source = text, starts, plain, source
-
-    @cached_property
-    def ids(self) -> NDArray[Any]:  # type: ignore[override]
-        """The ids, row by row."""
-        content, starts = self._text.tobytes(), self._starts.tolist()
-        pieces = (content[first:end] for first, end in pairwise(starts))
-        try:
-            texts = (str(piece, "utf-8", "surrogatepass") for piece in pieces)
-            values = texts if self._plain else (decode(json.loads(one)) for one in texts)
-            return np.fromiter(values, object, len(self))
-        except (ValueError, TypeError, RecursionError):
-            raise ValueError(f"{self._source} is damaged: an id cannot be read.") from None
-
-    def __len__(self) -> int:
-        return self._starts.size - 1
-
-
 def _store_ids(contents: Contents, name: str, index: IdIndex) -> None:
     if index.ids.dtype == np.int64:
         contents.add(name, index.ids)
@@ -391,55 +383,6 @@ KINDS = {
     "ranges": Kind(_store_ranges, _restore_ranges),
     "seen": Kind(_store_seen, _restore_seen),
 }
-
-
-# --- plain values as JSON -----------------------------------------------------------------------------------
-
-
-def encode(value: Any) -> Any:
-    """A plain value in JSON's terms; what JSON has no word for is a table with one entry, its kind."""
-    kind = type(value)
-    if isinstance(value, np.number | np.bool_ | np.str_ | np.bytes_) and not isinstance(value, np.timedelta64):
-        return encode(value.item())
-    if value is None or kind is bool or kind is int or (kind is float and np.isfinite(value)):
-        return value
-    if kind is float:
-        return {"float": repr(value)}
-    if kind is str:  # JSON would join two halves of a surrogate pair
-        return value if _is_unicode(value) else {"text": value.encode("utf-8", "surrogatepass").hex()}
-    if kind is bytes:
-        return {"bytes": value.hex()}
-    if kind is list or kind is np.ndarray:
-        return [encode(one) for one in value]
-    if kind is tuple:
-        return {"tuple": [encode(one) for one in value]}
-    raise TypeError(f"{short(value)} is a {kind.__name__}, which files do not hold.")
-
-
-def decode(stored: Any) -> Any:
-    """The plain value behind what `encode` made of it."""
-    if isinstance(stored, list):
-        return [decode(one) for one in stored]
-    if not isinstance(stored, dict):
-        return stored
-    ((kind, content),) = stored.items()
-    if kind == "float":
-        return float(content)
-    if kind == "text":
-        return bytes.fromhex(content).decode("utf-8", "surrogatepass")
-    if kind == "bytes":
-        return bytes.fromhex(content)
-    if kind == "tuple":
-        return tuple(decode(content))
-    raise ValueError(f"there is no kind {kind!r}.")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 # --- settings -----------------------------------------------------------------------------------------------

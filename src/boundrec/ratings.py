@@ -210,6 +210,12 @@ class Ratings:
         """Row number of the user of each entry of `by_user`."""
         return self.by_user.row_of_entry()
 
+    def positions(self, X: Any) -> NDArray[np.int64]:
+        """Where each pair of ids of X, all of them rated here, stands in the order of users."""
+        users, items = pair_columns(X)
+        rated = self.user_of_rating() * self.n_items + self.by_user.indices
+        return np.searchsorted(rated, self.users.codes(users) * self.n_items + self.items.codes(items))
+
     def keep(self, mask: NDArray[np.bool_]) -> Ratings:
         """The ratings where a mask over the entries of `by_user` is True; all users and items stay."""
         mask = np.asarray(mask)

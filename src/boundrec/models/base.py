@@ -132,6 +132,8 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         "seconds_": "numbers",
         "n_iter_": "number",
         "n_rejected_": "number",
+        "eval_errors_": "numbers",
+        "best_iter_": "optional number",
     }
     #: What every sweep changes, and what a fit that goes back to an earlier sweep takes from there.
     OF_THE_SWEEP: ClassVar[tuple[str, ...]] = ("user_factors_", "item_factors_")
@@ -435,8 +437,6 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         self.mean_ = float(np.average(ratings.by_user.data, weights=weights if weights.size else None))
         self.user_means_, self._user_seen = _shrunken_means(ratings.by_user, self.mean_)
         self.item_means_, self._item_seen = _shrunken_means(ratings.by_item, self.mean_)
-        self._ratings: Ratings | None = ratings
-        self._seen = Seen(ratings.by_user.indptr, ratings.by_user.indices)
 
     # --- files ----------------------------------------------------------------------------------------------
 

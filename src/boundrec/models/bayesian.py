@@ -17,7 +17,7 @@ from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from boundrec.models.base import BLOCK, Callback, Codes, Floats, Side, StoppingRule, Sweep, dot_rows, is_whole
@@ -100,8 +100,8 @@ class BayesianMBMF(BoundedModel):
     objectives_
         Squared error of each sweep's sample on the training ratings; it levels off, and then fluctuates.
     eval_errors_, eval_predictions_
-        With an ``eval_set``: the error of the mean over all sweeps so far, burn-in left out, and that mean itself,
-        for each rating in the order of users. It has no need of ``n_kept``.
+        With an ``eval_set``: the error of the mean over all sweeps so far, burn-in left out, and that mean itself at
+        the end, in the order of the ``eval_set`` (of users, for a matrix). It does not depend on ``n_kept``.
     user_spread_, item_spread_
         What is left open of each row by the ratings: variance of its bias and, on average, of its other coordinates.
 
@@ -119,12 +119,19 @@ class BayesianMBMF(BoundedModel):
         **BoundedModel.STATE,
         "user_biases_": "floats users kept",
         "item_biases_": "floats items kept",
-        "unknown_user_": "floats width",
-        "unknown_item_": "floats width",
+        "user_spread_": "floats users spreads",
+        "item_spread_": "floats items spreads",
+        "user_prior_means_": "floats kept free",
+        "user_prior_precisions_": "floats kept free free",
+        "item_prior_means_": "floats kept free",
+        "item_prior_precisions_": "floats kept free free",
+        "noise_variances_": "floats kept",
         "noise_": "number",
+        "eval_predictions_": "optional floats evaluated",
     }
     tol, patience = 0.0, 1  # a sampler has no objective to bring to rest
     _chain: Chain | None = None
+    eval_predictions_: Floats
 
     def __init__(
         self,
@@ -172,6 +179,27 @@ class BayesianMBMF(BoundedModel):
         self.verbose = verbose
 
     # --- sampling -------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        history: Any = None,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Sample the posterior. Parameters are those of `MBMF.fit`.
+
+        For the pairs of ``eval_set`` the mean over all sweeps after the burn-in is kept, in ``eval_predictions_``,
+        and its error after each sweep in ``eval_errors_``.
+        """
+        super().fit(X, y, history=history, sample_weight=sample_weight, eval_set=eval_set, callback=callback)
+        if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2:
+            by_user = Ratings.read(*eval_set, duplicates=self.duplicates)
+            self.eval_predictions_ = self.eval_predictions_[by_user.positions(eval_set[0])]
+        return self
 
     def _check_settings(self) -> None:
         super()._check_settings()

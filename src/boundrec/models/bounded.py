@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
-from boundrec.models.fold_in import fold_in
 from boundrec.models.slack import squash, unsquash
 from boundrec.ranges import (
     CONTRADICTIONS,
@@ -179,7 +178,27 @@ class BoundedModel(FactorisationModel):
         a copy of the model whose users (or items) are the new ones and whose other side is that of the model, with
         the same methods. The model itself stays as it was.
         """
-        return cast(Self, fold_in(self, X, y, axis, sample_weight))
+        from boundrec.models.fold_in import fold_in
+
+        return fold_in(self, X, y, axis, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add users, items and ratings to a fitted model; on one that is not fitted this is ``fit``.
+
+        New users are folded in; then the items with new ratings are solved again, from all of their ratings, then the
+        users with new ratings. Everybody else's factors keep their bits, and known users and items their magnitudes.
+        ``objectives_`` and the like stay those of the fit: after many new ratings a fit on all of them is better.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            New ratings, in any form that ``fit`` takes, under the same rules. ``duplicates`` is about pairs that come
+            twice among them; a pair that was rated before has its new rating from now on. Where ``on_contradiction``
+            is "widen", only the ranges of new users and items are widened.
+        """
+        from boundrec.models.partial_fit import partial_fit
+
+        return partial_fit(self, X, y, sample_weight)
 
     def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
         """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""

@@ -7,14 +7,16 @@ every fit, on the new rows alone, gives them the rows that the fit would have en
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.models.base import Codes, Floats, Side, _shrunken_means, warn
+from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, half_step, stack, unstack
+from boundrec.models.stopping import trained_codes
 from boundrec.parallel import RowPool
 from boundrec.ranges import (
     Ranges,
@@ -26,10 +28,9 @@ from boundrec.ranges import (
     widen_new,
 )
 from boundrec.ratings import Csr, IdIndex, Ratings
+from boundrec.recommend import Seen
 
-if TYPE_CHECKING:
-    from boundrec.models.bounded import BoundedModel
-    from boundrec.models.mbmf import MBMF
+Model = TypeVar("Model", bound=BoundedModel)
 
 OTHER = {"user": "item", "item": "user"}
 #: The coordinate that each side holds fixed where there are biases.
@@ -38,22 +39,23 @@ HELD = {"user": HELD_BY_USERS, "item": HELD_BY_ITEMS}
 NO_RATINGS = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
 
 
-def fold_in(model: BoundedModel, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Any:
+def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
     if axis not in ("users", "items"):
         raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
-    ratings = _of_known(model, read_new(model, X, y, sample_weight), kind)
-    ids, csr = of_side(ratings, kind)
-    ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, ids, csr))
-    ratings, ranges = settle_new(model, ratings, ranges, {kind: 0})
+    given = _of_known(model, read_new(model, X, y, sample_weight), kind)
+    ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))
+    ratings, ranges = settle_new(model, given, ranges, {kind: 0})
     ids, csr = of_side(ratings, kind)
     view = copy.copy(model)
-    view._ratings, view._ranges = None, ranges
+    view._ratings, view._seen, view._ranges = None, Seen.of(given), ranges
     means, seen = _shrunken_means(csr, model.mean_)
-    learned = {f"{kind}_ids_": ids, f"n_{kind}s_": len(ids), f"{kind}_means_": means, f"_{kind}_seen": seen}
-    view.__dict__.update(learned | {f"{kind}_magnitudes_": getattr(ranges, kind)} | started(view, kind, 0))
+    learned = {"ids_": ids, "means_": means, "magnitudes_": getattr(ranges, kind)}
+    view.__dict__.update({f"{kind}_{name}": value for name, value in learned.items()})
+    view.__dict__.update({f"n_{kind}s_": len(ids), f"_{kind}_seen": seen})
+    view.__dict__.update(started(model, kind, getattr(ranges, kind)))
     view._solve_rows(kind, np.arange(len(ids)), centred(view, kind, csr))
     return view
 
@@ -77,8 +79,7 @@ def _of_known(model: BoundedModel, ratings: Ratings, kind: str) -> Ratings:
     """Ratings under the row numbers that the model has for the other side; those of ids unknown there are left out."""
     other = OTHER[kind]
     given, known = of_side(ratings, other)[0], getattr(model, f"{other}_ids_")
-    codes = known.codes(given.ids)
-    trained = (codes >= 0) & getattr(model, f"_{other}_seen")[codes]
+    trained = trained_codes(given.ids, known, getattr(model, f"_{other}_seen")) >= 0
     if not trained.all():
         column = ratings.by_user.indices if other == "item" else ratings.user_of_rating()
         usable = trained[column]
@@ -125,16 +126,16 @@ def centred(model: BoundedModel, kind: str, csr: Csr, rows: Codes | slice = slic
     return ranges.centred(csr, getattr(ranges, kind)[rows], getattr(ranges, OTHER[kind]), dtype)
 
 
-def started(model: BoundedModel, kind: str, first: int) -> dict[str, Any]:
-    """Where the rows from ``first`` on start: those of somebody unknown, scaled to their magnitudes."""
+def started(model: BoundedModel, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+    """Where new rows start: from the row of somebody unknown, scaled to their magnitudes."""
     unit, biases = model._unknown_row(kind)
-    radius = np.sqrt(model.slack_) * getattr(model, f"{kind}_magnitudes_")[first:, None]
+    radius = np.sqrt(model.slack_) * magnitudes[:, None]
     dtype = getattr(model, f"{kind}_factors_").dtype
     rows = {f"{kind}_factors_": (radius * unit).astype(dtype)}
     return rows if biases is None else rows | {f"{kind}_biases_": (radius * biases).astype(dtype)}
 
 
-def unknown_row(model: MBMF, kind: str) -> tuple[Floats, Floats | None]:
+def unknown_row(model: Any, kind: str) -> tuple[Floats, Floats | None]:
     """Where an exact solve starts, in units of the magnitude, and its biases: the start decides only on the sphere.
 
     There a row with few ratings keeps the part of its start that they say nothing about, so it starts from the mean
@@ -154,7 +155,7 @@ def unknown_row(model: MBMF, kind: str) -> tuple[Floats, Floats | None]:
     return unit, None
 
 
-def solve_exactly(model: MBMF, kind: str, rows: Codes, csr: Csr) -> None:
+def solve_exactly(model: Any, kind: str, rows: Codes, csr: Csr) -> None:
     """The half-step of exact alternation on some rows, in place: each restart on its own, then stacked again.
 
     ``csr`` has the centred ratings of these rows. Of the other side only what they rate is looked at.
@@ -175,7 +176,7 @@ def solve_exactly(model: MBMF, kind: str, rows: Codes, csr: Csr) -> None:
         biases[rows] = np.column_stack([own[:, HELD[other]] for own in solved])
 
 
-def _restarts(model: MBMF, kind: str, rows: NDArray[np.integer]) -> list[NDArray[np.floating]]:
+def _restarts(model: Any, kind: str, rows: NDArray[np.integer]) -> list[NDArray[np.floating]]:
     """The rows of each restart that the model averages."""
     factors, biases = getattr(model, f"{kind}_factors_"), getattr(model, f"{kind}_biases_")
     return unstack(factors[rows], None if biases is None else biases[rows], HELD[OTHER[kind]], model.n_factors)

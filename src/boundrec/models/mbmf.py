@@ -137,6 +137,12 @@ class MBMF(BoundedModel):
         "steps": ("separate", "shared"),
         "tol_mode": ("relative", "absolute"),
     }
+    STATE: ClassVar[dict[str, str]] = {
+        **BoundedModel.STATE,
+        "user_biases_": "optional floats users restarts",
+        "item_biases_": "optional floats items restarts",
+        "ridge_": "number",
+    }
 
     def __init__(
         self,
