@@ -147,10 +147,8 @@ class Ratings:
         users: tuple[IdIndex, NDArray[np.int32]],
         items: tuple[IdIndex, NDArray[np.int32]],
         y: Any,
-        *,
-        duplicates: str = "raise",
     ) -> Ratings:
-        """Read ratings whose ids are numbered already, as `IdIndex.encode` does it.
+        """Read ratings whose ids are numbered already, as `IdIndex.encode` does it; each pair must be there once.
 
         Parameters
         ----------
@@ -158,14 +156,11 @@ class Ratings:
             The ids, and the row number of each rating's user and item.
         y
             One finite number for each rating.
-        duplicates
-            As in `from_pairs`.
         """
-        _check_duplicates_option(duplicates)
         values = read_numbers(y, "y", "rating")
         if values.size == 0:
             raise ValueError("y is empty: give at least one rating")
-        return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], duplicates)
+        return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
 
     @classmethod
     def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
