@@ -144,6 +144,27 @@ class Ratings:
         return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
 
     @classmethod
+    def from_codes(
+        cls,
+        users: tuple[IdIndex, NDArray[np.int32]],
+        items: tuple[IdIndex, NDArray[np.int32]],
+        y: Any,
+    ) -> Ratings:
+        """Read ratings whose ids are numbered already, as `IdIndex.encode` does it; each pair must be there once.
+
+        Parameters
+        ----------
+        users, items
+            The ids, and the row number of each rating's user and item.
+        y
+            One finite number for each rating.
+        """
+        values = read_numbers(y, "y", "rating")
+        if values.size == 0:
+            raise ValueError("y is empty: give at least one rating")
+        return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
+
+    @classmethod
     def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
         """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
 

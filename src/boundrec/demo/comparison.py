@@ -72,14 +72,20 @@ def find_user(data: Dataset, user: int) -> int:
 
 
 class MeanAndOffsets:
-    """The honest trivial rival: mean + item offset + user offset, each offset drawn towards zero."""
+    """The honest trivial rival: mean + item offset + user offset, each offset drawn towards zero.
+
+    Codes up to ``n_users`` and ``n_items`` that come without a rating have no offset.
+    """
+
+    def __init__(self, n_users: int = 0, n_items: int = 0) -> None:
+        self.n_users, self.n_items = n_users, n_items
 
     def fit(self, X: Pairs, y: Floats, callback: object = None) -> Self:
         """Learn the offsets from rows of (user, item) codes."""
         users, items = X.T
         self.mean = y.mean()
-        self.items = _offsets(items, y - self.mean)
-        self.users = _offsets(users, y - self.mean - self.items[items])
+        self.items = _offsets(items, y - self.mean, self.n_items)
+        self.users = _offsets(users, y - self.mean - self.items[items], self.n_users)
         return self
 
     def predict(self, X: Pairs) -> Floats:
@@ -88,8 +94,9 @@ class MeanAndOffsets:
         return predictions
 
 
-def _offsets(codes: NDArray[np.integer], residuals: Floats) -> Floats:
-    return np.asarray(np.bincount(codes, residuals) / (np.bincount(codes) + PRIOR_COUNT))
+def _offsets(codes: NDArray[np.integer], residuals: Floats, size: int) -> Floats:
+    counts = np.bincount(codes, minlength=size)
+    return np.asarray(np.bincount(codes, residuals, size) / (counts + PRIOR_COUNT))
 
 
 #: The names by which the table and the plot call the models.
