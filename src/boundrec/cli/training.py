@@ -24,7 +24,7 @@ Ends = tuple[float | None, float | None]
 
 #: Class and settings behind each name; where the class's own defaults are those of the paper, what serves better.
 MODELS: Mapping[ModelName, tuple[str, Mapping[str, Any]]] = {
-    ModelName.MBMF: ("MBMF", {"biases": True, "ridge": 0.05, "slack": 1.5}),
+    ModelName.MBMF: ("MBMF", {}),
     ModelName.BAYESIAN: ("BayesianMBMF", {}),
     ModelName.MF: ("MF", {"solver": "sgd", "biases": True, "ridge": 0.1, "max_iter": 100}),
     ModelName.NMF: ("NMF", {}),
