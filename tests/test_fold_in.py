@@ -18,20 +18,24 @@ from boundrec.parallel import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
+#: The paper's model alone, where MBMF by default has more.
+PLAIN = {"biases": False, "ridge": 0.0, "slack": 1.0}
+
 MODELS = {
-    "ball": MBMF(4, bounds=(1, 5)),
+    "ball": MBMF(4, bounds=(1, 5), **PLAIN),
+    "as it comes": MBMF(4, bounds=(1, 5)),
     "sphere": MBMF(4, bounds=(1, 5), constraint="sphere"),
-    "form n": MBMF(4, bounds=(1, 5), form="n"),
+    "form n": MBMF(4, bounds=(1, 5), form="n", **PLAIN),
     "biases": MBMF(4, bounds=(1, 5), biases=True, ridge=0.02, slack=1.5),
-    "restarts": MBMF(3, bounds=(1, 5), n_restarts=3),
+    "restarts": MBMF(3, bounds=(1, 5), n_restarts=3, **PLAIN),
     "restarts on the sphere": MBMF(3, bounds=(1, 5), n_restarts=2, constraint="sphere"),
     "restarts with biases": MBMF(3, bounds=(1, 5), n_restarts=3, biases=True, ridge=0.02, slack=2.0),
-    "history": MBMF(4, bounds=(1, 5), magnitudes="history", on_contradiction="drop"),
+    "history": MBMF(4, bounds=(1, 5), magnitudes="history", on_contradiction="drop", **PLAIN),
     "history count": MBMF(4, bounds=(1, 5), magnitudes="history", history_count=5.0, on_contradiction="drop"),
     "history without bounds": MBMF(4, magnitudes="history", on_contradiction="drop"),
     "lower bound": MBMF(4, bounds=(0, None), on_contradiction="drop"),
     "upper bound": MBMF(4, bounds=(None, 5), on_contradiction="drop"),
-    "no bounds": MBMF(4),
+    "no bounds": MBMF(4, **PLAIN),
 }
 ALL = MODELS | {
     "Bayesian": BayesianMBMF(3, bounds=(1, 5), burn_in=1, n_kept=3, dtype="float64"),
@@ -104,7 +108,7 @@ def test_folding_in_leaves_the_model_as_it_was_and_shares_its_items(any_fitted):
 
 def full_half_step(model, kind):
     """One half-step over all rows of one side, as a fit does it, of every restart; the model takes them over."""
-    room, held = np.sqrt(model.slack_), (HELD_BY_USERS, HELD_BY_ITEMS) if model.biases else (None, None)
+    room, held = np.sqrt(model.slack_), (HELD_BY_USERS, HELD_BY_ITEMS) if model.biases_ else (None, None)
     by_user, by_item = model._centred(model._ratings, np.float64)
     solved = []
     for W, H in zip(restarts(model, "user"), restarts(model, "item"), strict=True):
@@ -114,8 +118,8 @@ def full_half_step(model, kind):
         with RowPool(1, len(by_user.data)) as pool:
             half_step(side, other, pool, model.constraint, model.ridge_)
         solved.append(side.factors)
-    setattr(model, f"{kind}_factors_", stack(solved, 2 * model.biases))
-    if model.biases:
+    setattr(model, f"{kind}_factors_", stack(solved, 2 * model.biases_))
+    if model.biases_:
         setattr(model, f"{kind}_biases_", np.column_stack([rows[:, 0 if kind == "user" else 1] for rows in solved]))
 
 
@@ -156,7 +160,8 @@ _FITTED = {}
 def fitted_once(constraint):
     if constraint not in _FITTED:
         X, y = ratings()
-        _FITTED[constraint] = MBMF(4, bounds=(1, 5), constraint=constraint, max_iter=5, random_state=0).fit(X, y)
+        model = MBMF(4, bounds=(1, 5), constraint=constraint, max_iter=5, random_state=0, **PLAIN)
+        _FITTED[constraint] = model.fit(X, y)
     return _FITTED[constraint]
 
 
@@ -187,7 +192,7 @@ def test_underdetermined_rows_on_the_sphere_agree_in_objective_and_rated_items()
     X, y = X[first], y[first]  # two ratings and four factors
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = MBMF(4, bounds=(1, 5), constraint="sphere", max_iter=5, random_state=0).fit(X, y)
+        model = clone(MODELS["sphere"]).set_params(max_iter=5, random_state=0).fit(X, y)
         view = model.fold_in(X, y)
     assert np.allclose(view.predict(X), model.predict(X), atol=1e-6)
     assert np.sum((view.predict(X) - y) ** 2) == pytest.approx(model.objectives_[-1], abs=1e-9)
@@ -270,7 +275,7 @@ def test_history_magnitudes_of_a_new_user_are_those_of_the_paper():
 def test_contradictions_of_new_users_are_settled_as_in_the_fit():
     X, y = ratings()
     y = np.where(y > 3, 3.5, 2.5)  # history leaves narrow ranges
-    model = MBMF(3, bounds=(1, 5), magnitudes="history", max_iter=2, random_state=0).fit(X, y)
+    model = MBMF(3, bounds=(1, 5), magnitudes="history", max_iter=2, random_state=0, **PLAIN).fit(X, y)
     new = [("new", 1000), ("new", 1001)], [5.0, 3.0]
     with pytest.warns(UserWarning, match="1 of 2 ratings lie outside their own range .*user 'new', item 1000"):
         model.fold_in(*new)
