@@ -3,6 +3,11 @@
 Conventions are the paper's: Z is the 0/1 mask, H is K × M, Φ is N × (K−1). Nothing here imports boundrec.
 """
 
+import hashlib
+import re
+import struct
+import zlib
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -291,6 +296,18 @@ def bounded_completion(V, C, penalty, low, high, n_iter=4000):
         inside = np.clip(y, low, high)
         y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
     return np.clip(y, low, high)
+
+
+# --- model files (docs/model-files.md) ----------------------------------------------------------------------
+
+
+def file_checksum(content, chunk):
+    """SHA-256 of prefix and header with 64 zeros for the checksum, and of each chunk's CRC-32, little-endian."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    sealed = re.sub(rb'"checksum":"\w+"', b'"checksum":"' + b"0" * 64 + b'"', content[:start])
+    for first in range(start, len(content), chunk):
+        sealed += struct.pack("<I", zlib.crc32(content[first : first + chunk]))
+    return hashlib.sha256(sealed).hexdigest()
 
 
 # --- ranking --------------------------------------------------------------------------------------------------------

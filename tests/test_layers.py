@@ -17,7 +17,7 @@ LAYERS = [
     {"cli", "demo"},
     {"paper"},
     {"boundrec"},
-    {"persistence"},
+    {"persistence", "tensor_file", "stored_values"},
     {"models"},
     {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "synthetic"},
     {"ratings"},

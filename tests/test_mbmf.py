@@ -348,6 +348,7 @@ GOOD = [("a", 1), ("b", 2), ("c", 3)]
     [
         (GOOD, [1, np.nan, 3], "NaN or infinite ratings: 1 of 3.*user 'b', item 2"),
         (GOOD, [1, np.inf, 3], "NaN or infinite ratings"),
+        (GOOD, [1, 2, -1e200], "too large to be squared: 1 of 3.*user 'c', item 3: -1e[+]200.*divide"),
         (GOOD, [1, "two", 3], "two"),
         ([("a",), ("b",), ("c",)], [1, 2, 3], "two columns|2 columns|pairs"),
         ([(1, 2, 3)] * 3, [1, 2, 3], "two columns|2 columns|pairs"),
@@ -359,8 +360,8 @@ GOOD = [("a", 1), ("b", 2), ("c", 3)]
         (sp.csr_array((3, 3)), None, "no stored entries"),
         (sp.csr_array(np.eye(3)), [1, 2, 3], "sparse matrix holds its own ratings"),
     ],
-    ids=["NaN", "inf", "text", "one column", "three columns", "empty", "duplicates", "out of bounds", "lengths",
-         "no y", "empty sparse", "sparse with y"],
+    ids=["NaN", "inf", "enormous", "text", "one column", "three columns", "empty", "duplicates", "out of bounds",
+         "lengths", "no y", "empty sparse", "sparse with y"],
 )  # fmt: skip
 def test_bad_input_is_answered_in_a_sentence(X, y, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence) as caught:

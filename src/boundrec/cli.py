@@ -19,6 +19,7 @@ app = typer.Typer(
     epilog="Example: boundrec demo --user 15 --output plot.png",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",  # reflows paragraphs to the terminal's width
     pretty_exceptions_enable=False,
 )
 
@@ -81,7 +82,7 @@ def run_reproduce(
     ] = False,
     output: Annotated[Path, typer.Option(help="Folder for the results and the report.")] = Path("results"),
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the data sets.  [default: that of BOUNDREC_DATA]")
+        Path | None, typer.Option(help="Folder with the data sets.", show_default="that of BOUNDREC_DATA")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also what may take longer than half an hour.")] = False,
     budget: Annotated[float | None, typer.Option(help="Stop after so many hours; what tells most comes first.")] = None,

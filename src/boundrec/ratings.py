@@ -18,6 +18,8 @@ DUPLICATES = ("raise", "last", "mean")
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
+#: The square of a larger rating, summed over some, is infinite.
+LARGEST = 1e150
 
 
 class Csr(NamedTuple):
@@ -205,7 +207,7 @@ class Ratings:
         weights = weights[mask] if weights.size else weights
         _check_some_weight(weights)
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
-        return Ratings(by_user, _transposed(by_user, self.n_items), self.users, self.items)
+        return Ratings(by_user, transposed(by_user, self.n_items), self.users, self.items)
 
     def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
         """The same ratings under the row numbers of other indices, which know all of their ids."""
@@ -324,18 +326,22 @@ def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str
     weights = entries.weights if np.any(entries.weights != 1) else np.empty(0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.users, minlength=len(users)))))
     by_user = Csr(indptr, entries.items, entries.values, weights)
-    return Ratings(by_user, _transposed(by_user, len(items)), users, items)
+    return Ratings(by_user, transposed(by_user, len(items)), users, items)
 
 
 def _check_finite(entries: _Entries, users: IdIndex, items: IdIndex) -> None:
-    bad = ~np.isfinite(entries.values)
-    if bad.any():
-        first = int(bad.argmax())
-        pair = _pair_name(users, entries.users[first], items, entries.items[first])
-        raise ValueError(
-            f"NaN or infinite ratings: {np.count_nonzero(bad)} of {bad.size} "
-            f"(first: row {first}, {pair}: {entries.values.item(first)}); leave them out"
-        )
+    values = entries.values
+    for flaw, bad, remedy in (
+        ("NaN or infinite ratings", ~np.isfinite(values), "leave them out"),
+        ("ratings too large to be squared", (values > LARGEST) | (values < -LARGEST), "divide all by a constant"),
+    ):
+        if bad.any():
+            first = int(bad.argmax())
+            pair = _pair_name(users, entries.users[first], items, entries.items[first])
+            raise ValueError(
+                f"{flaw}: {np.count_nonzero(bad)} of {bad.size} "
+                f"(first: row {first}, {pair}: {values.item(first)}); {remedy}"
+            )
 
 
 def _grouped(codes: NDArray[np.int32], n_groups: int) -> NDArray[np.integer]:
@@ -368,7 +374,7 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
     return _Entries(users[starts], items[starts], mean, weights)
 
 
-def _transposed(csr: Csr, n_columns: int) -> Csr:
+def transposed(csr: Csr, n_columns: int) -> Csr:
     """The other row order. Transposition keeps stored zeros and sorts the indices of every row."""
     shape = (csr.indptr.size - 1, n_columns)
     other = csr_array((csr.data, csr.indices, csr.indptr), shape=shape).tocsc()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,6 +116,20 @@ class BayesianMBMF(BoundedModel):
     True
     """
 
+    STATE: ClassVar[dict[str, str]] = {
+        **BoundedModel.STATE,
+        "user_biases_": "floats users kept",
+        "item_biases_": "floats items kept",
+        "user_spread_": "floats users spreads",
+        "item_spread_": "floats items spreads",
+        "user_prior_means_": "floats kept free",
+        "user_prior_precisions_": "floats kept free free",
+        "item_prior_means_": "floats kept free",
+        "item_prior_precisions_": "floats kept free free",
+        "noise_variances_": "floats kept",
+        "noise_": "number",
+        "eval_predictions_": "optional floats evaluated",
+    }
     tol, patience = 0.0, 1  # a sampler has no objective to bring to rest
     _chain: Chain | None = None
     eval_predictions_: Floats

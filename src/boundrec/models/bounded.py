@@ -46,6 +46,14 @@ class BoundedModel(FactorisationModel):
         "form": FORMS,
         "on_contradiction": CONTRADICTIONS,
     }
+    STATE: ClassVar[dict[str, str]] = {
+        **FactorisationModel.STATE,
+        "_ranges": "ranges",
+        "user_magnitudes_": "floats users",
+        "item_magnitudes_": "floats items",
+        "infeasible_share_": "number",
+        "slack_": "number",
+    }
     MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
 
     #: How far the factors may reach past the range, as a multiple of it, before predictions are led back into it.

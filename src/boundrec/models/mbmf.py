@@ -141,6 +141,12 @@ class MBMF(BoundedModel):
         "steps": ("separate", "shared"),
         "tol_mode": ("relative", "absolute"),
     }
+    STATE: ClassVar[dict[str, str]] = {
+        **BoundedModel.STATE,
+        "user_biases_": "optional floats users restarts",
+        "item_biases_": "optional floats items restarts",
+        "ridge_": "number",
+    }
 
     def __init__(
         self,
@@ -288,7 +294,7 @@ class MBMF(BoundedModel):
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
         super()._check_settings()
-        if not self.initial_step > 0:
+        if not is_number(self.initial_step) or not self.initial_step > 0:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
         if self.biases not in (True, False, "auto"):
             raise ValueError(f'biases={self.biases!r}: give True, False or "auto".')

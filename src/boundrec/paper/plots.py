@@ -18,7 +18,7 @@ MARKERS = "osv^D<>PX*h"
 def draw_figure1(
     outcomes: Sequence[Outcome], matrices: Mapping[float, tuple[NDArray[np.float64], NDArray[np.bool_]]]
 ) -> Picture:
-    """σ of every entry: a row of panels for each method, a column for each density; kept entries are outlined."""
+    """σ of every entry: a row of panels for each method, a column for each density; kept entries are dots."""
     from matplotlib.figure import Figure as Canvas
 
     done = [outcome for outcome in outcomes if outcome.result is not None]
@@ -69,6 +69,7 @@ def draw_figure2(outcomes: Sequence[Outcome], kind: str) -> Picture:
             if points:
                 panel.plot(*zip(*points, strict=True), **_style(index, method), label=method)
         panel.set_xlabel("K")
+        panel.set_xticks(sorted({outcome["factors"] for outcome in outcomes}))
         panel.set_ylabel(symbol)
         panel.set_yscale("log")
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

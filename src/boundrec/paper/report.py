@@ -104,12 +104,19 @@ def _machine(makers: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _section(anchor: str, section: Section) -> str:
-    text = "".join(f"<p>{paragraph}</p>" for paragraph in section.text)
+    text = "".join(f"<p>{unbroken(paragraph)}</p>" for paragraph in section.text)
     pictures = "".join(map(_picture, section.pictures))
     tables = "".join(map(_table, section.tables))
-    findings = "".join(f"<li>{finding}</li>" for finding in section.findings)
+    findings = "".join(f"<li>{unbroken(finding)}</li>" for finding in section.findings)
     findings = f'<ul class="findings">{findings}</ul>' if findings else ""
     return f'<section id="{anchor}"><h2>{escape(section.heading)}</h2>{text}{findings}{pictures}{tables}</section>'
+
+
+def unbroken(text: str) -> str:
+    """No line ends inside MBMF-n, K = 10 or 2.1 %."""
+    for loose, tight in (("MBMF-", "MBMF\u2011"), (" = ", "\u00a0=\u00a0"), (" %", "\u00a0%")):
+        text = text.replace(loose, tight)
+    return text
 
 
 def _picture(picture: Picture) -> str:
@@ -153,14 +160,18 @@ def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
 
 
 def number(value: float) -> str:
-    """A figure for readers: whole numbers whole, others with four significant digits."""
-    if value == int(value) and abs(value) < 1e6:
+    """A figure for readers: whole numbers whole, others with four significant digits, small ones with fewer."""
+    if value < 0:
+        return f"−{number(-value)}"
+    if value == int(value) and value < 1e6:
         return f"{int(value):,}"
-    if abs(value) >= 1e6:
+    if value >= 1e6:
         return f"{value:.3g}"
-    if abs(value) >= 1e3:
+    if value >= 1e3:
         return f"{value:,.0f}"
-    return f"{value:#.4g}" if abs(value) >= 1e-3 else f"{value:.2g}"
+    if value >= 0.1:
+        return f"{value:#.4g}"
+    return f"{value:.3g}" if value >= 1e-3 else f"{value:.2g}"
 
 
 PAGE = """<!doctype html>
