@@ -25,17 +25,17 @@ MODELS = {
     "ball": MBMF(4, bounds=(1, 5), **PLAIN),
     "as it comes": MBMF(4, bounds=(1, 5)),
     "sphere": MBMF(4, bounds=(1, 5), constraint="sphere"),
-    "form n": MBMF(4, bounds=(1, 5), form="n"),
+    "form n": MBMF(4, bounds=(1, 5), form="n", **PLAIN),
     "biases": MBMF(4, bounds=(1, 5), biases=True, ridge=0.02, slack=1.5),
     "restarts": MBMF(3, bounds=(1, 5), n_restarts=3, **PLAIN),
     "restarts on the sphere": MBMF(3, bounds=(1, 5), n_restarts=2, constraint="sphere"),
     "restarts with biases": MBMF(3, bounds=(1, 5), n_restarts=3, biases=True, ridge=0.02, slack=2.0),
-    "history": MBMF(4, bounds=(1, 5), magnitudes="history", on_contradiction="drop"),
+    "history": MBMF(4, bounds=(1, 5), magnitudes="history", on_contradiction="drop", **PLAIN),
     "history count": MBMF(4, bounds=(1, 5), magnitudes="history", history_count=5.0, on_contradiction="drop"),
     "history without bounds": MBMF(4, magnitudes="history", on_contradiction="drop"),
     "lower bound": MBMF(4, bounds=(0, None), on_contradiction="drop"),
     "upper bound": MBMF(4, bounds=(None, 5), on_contradiction="drop"),
-    "no bounds": MBMF(4),
+    "no bounds": MBMF(4, **PLAIN),
 }
 ALL = MODELS | {
     "Bayesian": BayesianMBMF(3, bounds=(1, 5), burn_in=1, n_kept=3, dtype="float64"),
@@ -192,7 +192,7 @@ def test_underdetermined_rows_on_the_sphere_agree_in_objective_and_rated_items()
     X, y = X[first], y[first]  # two ratings and four factors
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = MBMF(4, bounds=(1, 5), constraint="sphere", max_iter=5, random_state=0).fit(X, y)
+        model = clone(MODELS["sphere"]).set_params(max_iter=5, random_state=0).fit(X, y)
         view = model.fold_in(X, y)
     assert np.allclose(view.predict(X), model.predict(X), atol=1e-6)
     assert np.sum((view.predict(X) - y) ** 2) == pytest.approx(model.objectives_[-1], abs=1e-9)

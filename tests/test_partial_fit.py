@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from boundrec import MBMF, Ratings
+from boundrec import MBMF, Ratings, load
 from test_fold_in import ALL, MODELS, full_half_step, learned, ratings, same_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -229,3 +229,18 @@ def test_without_the_ratings_of_the_fit_a_sentence_says_where_they_are_kept():
     view = model.fold_in([("new", 1000)], [3.0])
     with pytest.raises(ValueError, match="keep_ratings=True"):
         view.partial_fit([("new", 1001)], [3.0])
+
+
+def test_a_model_from_a_file_takes_new_ratings_as_before_if_it_has_its_old_ones(any_fitted, tmp_path):
+    any_fitted.save(tmp_path / "with.safetensors", keep_ratings=True)
+    any_fitted.save(tmp_path / "without.safetensors")
+    loaded, without = (load(tmp_path / f"{name}.safetensors") for name in ("with", "without"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        view, view_before = without.fold_in(NEW_X[2:4], NEW_Y[2:4]), any_fitted.fold_in(NEW_X[2:4], NEW_Y[2:4])
+        any_fitted.partial_fit(NEW_X, NEW_Y)
+        loaded.partial_fit(NEW_X, NEW_Y)
+    assert same_model(loaded, learned(any_fitted))
+    assert np.array_equal(view.predict(NEW_X[2:4]), view_before.predict(NEW_X[2:4]))
+    with pytest.raises(ValueError, match="save the model with keep_ratings=True"):
+        without.partial_fit(NEW_X, NEW_Y)
