@@ -291,3 +291,12 @@ def bounded_completion(V, C, penalty, low, high, n_iter=4000):
         inside = np.clip(y, low, high)
         y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
     return np.clip(y, low, high)
+
+
+def top_n(scores, seen, n):
+    """The n best columns of each row by a full sort, equal scores by column, without the pairs that were seen."""
+    lists = []
+    for row, row_scores in enumerate(scores):
+        columns = [column for column in range(len(row_scores)) if (row, column) not in seen]
+        lists.append(sorted(columns, key=lambda column: (-row_scores[column], column))[:n])
+    return lists

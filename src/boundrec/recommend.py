@@ -38,6 +38,8 @@ FIRST = 512
 PAIRS = 1 << 19
 #: Half a unit in the last place of float32, and a few units of float64.
 ROUNDING, ROUNDING_OF_SCORES = 2.0**-24, 2e-15
+#: Vectors this short, next to the longest, lose more to float32's smallest numbers than to its rounding.
+SHORTEST = 1e-30
 
 
 class Seen(NamedTuple):
@@ -244,10 +246,9 @@ class Search:
             found: list[tuple[Codes, Codes]] = []
             for tile in stage:
                 found.append(self._hits(tile, least))
-                if sum(len(rows) for rows, _ in found) > PAIRS:
+                if tile is stage[-1] or sum(len(rows) for rows, _ in found) > PAIRS:
                     self._enter(found)
                     found, least = [], np.maximum(least, self.best[:, -1])
-            self._enter(found)
         missing = self.best == -np.inf
         self.best[missing], self.best_items[missing] = np.nan, -1
         return Lists(self.best_items, self.best)
@@ -266,7 +267,8 @@ class Search:
         """Rows and places on the shelf of the pairs that might reach a score, and a few more."""
         least = least - ROUNDING_OF_SCORES * np.abs(least)
         needed = self.shelf.ranking.needed(self.users, least, tile.low, tile.high) / self.reach
-        needed = np.maximum(needed - self.shelf.error * tile.norm, -2.0)  # what is seen lies below
+        error = self.shelf.error * max(tile.norm, SHORTEST)
+        needed = np.maximum(needed - error, -2.0)  # what is seen lies below
         rows = np.flatnonzero(needed <= tile.norm)
         if not len(rows):
             return rows, rows

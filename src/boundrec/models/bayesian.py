@@ -215,8 +215,7 @@ class BayesianMBMF(BoundedModel):
         answer = super().predict(X, return_range)
         if not return_std:
             return answer
-        spread = np.concatenate([block.var(axis=1) for block in self._sampled(*self._codes(X))])
-        std = np.sqrt(spread + self.noise_**2)
+        std = self._std(*self._codes(X))
         return (answer[0], std, *answer[1:]) if return_range else (answer, std)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Floats:
@@ -231,6 +230,14 @@ class BayesianMBMF(BoundedModel):
         found = np.vstack([_mixture_quantiles(block, self.noise_, wanted) for block in self._sampled(users, items)])
         lower, upper = self._ranges.interval(self._ranges.product(users, items))
         return np.clip(found, lower[:, None], upper[:, None])
+
+    def _std(self, users: Codes, items: Codes) -> Floats:
+        """Standard deviation of a rating: what the samples disagree on, and its noise."""
+        spread = [block.var(axis=1) for block in self._sampled(users, items)]
+        return np.sqrt(np.concatenate([np.empty(0), *spread]) + self.noise_**2)
+
+    def _n_bias_columns(self) -> int:
+        return 2
 
     def _sampled(self, users: Codes, items: Codes) -> Iterator[Floats]:
         """What each kept sample predicts for each pair, block by block: one column a sample."""
