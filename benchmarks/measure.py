@@ -7,10 +7,11 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -106,6 +107,36 @@ def side_by_side(
             if turn:
                 best[i] = min(best[i], clock() - began)
     return best
+
+
+class Seconds(NamedTuple):
+    """By the clock, and of the processor (all threads together)."""
+
+    clock: float
+    processor: float
+
+
+def seconds(action: Callable[[], Any]) -> Seconds:
+    """What an action takes."""
+    began = time.perf_counter(), time.process_time()
+    action()
+    return Seconds(time.perf_counter() - began[0], time.process_time() - began[1])
+
+
+def seconds_per_sweep(fits: Mapping[str, Callable[[int], Any]], repeats: int) -> dict[str, Seconds]:
+    """Seconds a sweep of each fit: what ten more cost, divided by ten, so that reading and starting cancel.
+
+    Fits take turns, so that a busy moment hits all. The best of the short fits and the best of the long ones are
+    found first and subtracted then: the best of the differences would reward a short fit that was held up.
+    """
+    taken: dict[tuple[str, int], list[Seconds]] = {(name, sweeps): [] for name in fits for sweeps in (1, 11)}
+    for fit in fits.values():
+        fit(1)  # compiles and warms up, outside the clock
+    for _ in range(repeats):
+        for (name, sweeps), times in taken.items():
+            times.append(seconds(partial(fits[name], sweeps)))
+    best = {key: np.min(times, axis=0) for key, times in taken.items()}
+    return {name: Seconds(*((best[name, 11] - best[name, 1]) / 10).tolist()) for name in fits}
 
 
 class SweepClock:

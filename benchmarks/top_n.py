@@ -34,7 +34,7 @@ from boundrec.parallel import thread_count
 
 N, K, REPEATS = 10, 20, 3
 #: Users in the sample that is timed.
-SAMPLE = 8192
+SAMPLE = 4096
 #: Users whose products with all items NumPy takes at a time: a smaller block leaves BLAS too little to do.
 BLOCK = 128
 

@@ -3,6 +3,11 @@
 Conventions are the paper's: Z is the 0/1 mask, H is K × M, Φ is N × (K−1). Nothing here imports boundrec.
 """
 
+import hashlib
+import re
+import struct
+import zlib
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -291,6 +296,49 @@ def bounded_completion(V, C, penalty, low, high, n_iter=4000):
         inside = np.clip(y, low, high)
         y = y - inside + singular_value_threshold(2 * inside - y - step * C * (inside - V), step * penalty)
     return np.clip(y, low, high)
+
+
+# --- model files (docs/model-files.md) ----------------------------------------------------------------------
+
+
+def file_checksum(content, chunk):
+    """SHA-256 of prefix and header with 64 zeros for the checksum, and of each chunk's CRC-32, little-endian."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    sealed = re.sub(rb'"checksum":"\w+"', b'"checksum":"' + b"0" * 64 + b'"', content[:start])
+    for first in range(start, len(content), chunk):
+        sealed += struct.pack("<I", zlib.crc32(content[first : first + chunk]))
+    return hashlib.sha256(sealed).hexdigest()
+
+
+# --- ranking --------------------------------------------------------------------------------------------------------
+
+
+def ranking(held_out, lists, k):
+    """NDCG, recall, precision at k and MRR, user by user; held_out is {user: {item: gain}}, lists {user: [item, …]}."""
+    ndcg, recall, precision, reciprocal = [], [], [], []
+    for user, gains in held_out.items():
+        if user not in lists:
+            continue
+        top = lists[user][:k]
+        hits = [item in gains for item in top]
+        recall.append(sum(hits) / len(gains))
+        precision.append(sum(hits) / k)
+        reciprocal.append(1 / (hits.index(True) + 1) if any(hits) else 0)
+        ideal = sum(g / np.log2(rank + 2) for rank, g in enumerate(sorted(gains.values(), reverse=True)[:k]))
+        if ideal > 0:
+            ndcg.append(sum(gains.get(item, 0) / np.log2(rank + 2) for rank, item in enumerate(top)) / ideal)
+    return [float(np.mean(scores)) if scores else None for scores in (ndcg, recall, precision, reciprocal)]
+
+
+# --- splits by time -------------------------------------------------------------------------------------------------
+
+
+def latest(times, n):
+    """Positions of the n latest, equal times in the order of the list."""
+    return set(sorted(range(len(times)), key=lambda p: (times[p], p))[len(times) - n :])
+
+
+# --- top-N -----------------------------------------------------------------------------------------------------------
 
 
 def top_n(scores, seen, n):

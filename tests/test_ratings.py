@@ -652,3 +652,57 @@ def test_a_ratings_and_its_index_say_how_large_they_are():
     assert repr(ratings) == "Ratings(5 ratings, 3 users × 3 items)"
     assert repr(ratings.users) == "IdIndex(3 ids)"
     assert isinstance(ratings.by_user, Csr)
+
+
+# --- other row numbers, and ratings that come later ----------------------------------------------------------
+
+
+def by_pair(ratings):
+    X, y = ratings.to_pairs()
+    weights = ratings.by_user.weights if ratings.by_user.weights.size else np.ones(len(y))
+    return {pair: (v, c) for pair, v, c in zip(map(tuple, X.tolist()), y.tolist(), weights.tolist(), strict=True)}
+
+
+meeting_ids = few([-2, 0, 3, "3", "a", (1, 2), 2.5])
+rated_pairs = st.dictionaries(
+    st.tuples(meeting_ids, meeting_ids), st.tuples(st.integers(-3, 3), st.integers(1, 2)), min_size=1
+)
+
+
+def read(pairs):
+    values, weights = zip(*pairs.values(), strict=True)
+    return Ratings.from_pairs(list(pairs), list(values), sample_weight=list(weights))
+
+
+@given(rated_pairs, rated_pairs)
+def test_new_ratings_replace_those_of_the_same_pair_and_known_row_numbers_stay(old, new):
+    before = read(old)
+    after = before.with_new(read(new))
+    assert by_pair(after) == {**by_pair(before), **by_pair(read(new))}
+    assert after.users.ids[: before.n_users].tolist() == before.users.ids.tolist()
+    assert after.items.ids[: before.n_items].tolist() == before.items.ids.tolist()
+    assert len(set(after.users.ids.tolist())) == after.n_users
+
+
+@given(rated_pairs, rated_pairs)
+def test_renumbered_ratings_are_the_same_ratings_in_the_rows_of_the_other_ids(some, more):
+    ratings = read(some)
+    wide = read(more).with_new(ratings)
+    found = ratings.renumbered(wide.users, wide.items)
+    assert by_pair(found) == by_pair(ratings)
+    assert found.users is wide.users
+    rows = np.flatnonzero(np.diff(found.by_user.indptr))
+    assert set(found.users.ids[rows].tolist()) == {user for user, _ in some}
+
+
+@given(rated_pairs, st.data())
+def test_rows_are_taken_in_the_order_asked_for(pairs, data):
+    csr = read(pairs).by_user
+    rows = np.array(data.draw(st.lists(st.integers(0, csr.indptr.size - 2))), dtype=int)
+    taken = csr.take(rows)
+    assert taken.indptr[0] == 0
+    for k, row in enumerate(rows):
+        ours, theirs = slice(*taken.indptr[k : k + 2]), slice(*csr.indptr[row : row + 2])
+        for name in ("indices", "data", "weights"):
+            values = getattr(csr, name)
+            assert not values.size or getattr(taken, name)[ours].tolist() == values[theirs].tolist()

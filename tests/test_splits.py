@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
 from boundrec import splits
 
 seeds = st.integers(0, 2**32 - 1)
@@ -167,6 +168,31 @@ def test_the_core_is_what_remains_when_poor_entries_are_removed_one_at_a_time(da
     assert set(zip(user[mask].tolist(), item[mask].tolist(), strict=True)) == naive_core(user, item, count)
 
 
+times = st.lists(st.integers(-3, 6), min_size=4, max_size=40)
+
+
+@given(times, st.floats(0.2, 0.8))
+def test_the_last_share_is_the_latest_entries_and_equal_times_go_by_position(time, share):
+    mask = splits.last_share(time, share)
+    assert set(np.flatnonzero(mask)) == naive.latest(time, round(share * len(time)))
+    days = np.datetime64("2020-01-01") + np.array(time)
+    assert np.array_equal(splits.last_share(days, share), mask)
+
+
+@given(st.data())
+def test_the_last_of_each_user_are_each_users_latest_and_never_all_of_them(data):
+    time = np.array(data.draw(times))
+    user = np.array(data.draw(st.lists(st.integers(-2, 3), min_size=time.size, max_size=time.size)))
+    share, count = data.draw(
+        st.one_of(st.tuples(st.floats(0.01, 0.99), st.none()), st.tuples(st.none(), st.integers(1, 5)))
+    )
+    mask = splits.last_of_each_user(user, time, share=share, count=count)
+    for one in set(user):
+        own = np.flatnonzero(user == one)
+        wanted = count if share is None else round(share * own.size)
+        assert set(np.flatnonzero(mask[own])) == naive.latest(time[own], min(wanted, own.size - 1))
+
+
 @given(entries(), seeds)
 def test_huge_and_negative_codes_are_renumbered_and_change_nothing_else(data, seed):
     user, item = data
@@ -188,6 +214,16 @@ def test_huge_and_negative_codes_are_renumbered_and_change_nothing_else(data, se
         (lambda: splits.k_fold(3, 4), "n_folds=4 is more than the 3 entries"),
         (lambda: splits.k_fold(3, 1), "n_folds=1 is too few"),
         (lambda: splits.repeated_hold_out([0, 0], [0, 1], n_folds=0), "n_folds=0 is too few"),
+        (lambda: splits.last_share([]), "no entries"),
+        (lambda: splits.last_share(["noon"]), "time has shape"),
+        (lambda: splits.last_share([1, 2], 0.1), "share=0.1 of 2 entries is 0"),
+        (lambda: splits.last_share([1, np.nan]), r"1 entries have no time \(first: entry 1\)"),
+        (lambda: splits.last_share(np.array(["NaT", "2020"], "datetime64[D]")), "1 entries have no time"),
+        (lambda: splits.last_of_each_user([0, 0], [1, 2]), "Pass one of them"),
+        (lambda: splits.last_of_each_user([0, 0], [1, 2], share=0.5, count=1), "Pass one of them"),
+        (lambda: splits.last_of_each_user([0, 0], [1, 2], count=0), "count=0 entries"),
+        (lambda: splits.last_of_each_user([0, 0], [1, 2], share=1.0), "share=1.0 of each"),
+        (lambda: splits.last_of_each_user([0, 0], [1], count=1), "2 users and 1 times"),
     ],
 )
 def test_bad_input_is_answered_in_a_sentence(call, message):

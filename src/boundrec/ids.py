@@ -61,6 +61,11 @@ class IdIndex:
         except TypeError:
             raise _unhashable(plain, "id") from None
 
+    def extended(self, other: IdIndex) -> IdIndex:
+        """These ids with the same row numbers, and after them those of another index that are new."""
+        new = other.ids[self.codes(other.ids) < 0]
+        return IdIndex(np.concatenate([self.ids, new])) if new.size else self
+
     def _integer_codes(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Look integers up in a direct table where the ids lie close together, else by bisection."""
         found = np.full(column.size, -1, np.int64)

@@ -1134,6 +1134,8 @@ def without_products(csr, x, y, out, start, stop):
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 #: Independent draws before the chain takes over, and steps of the chain. Fixed, so that the mixture is invariant.
 _TRIES, _CHAIN_STEPS = 10, 5
+#: Pairs of draws from which a row's conditional mean is taken.
+_PAIRS = 8
 
 
 @_compiled
@@ -1253,13 +1255,47 @@ def _draw_in_ball(L, mean, radius, x, state, z):
 
 
 @_compiled
-def sample_rows(csr, fixed, radius, prior, noise, key, rows, start, stop):
+def _mean_in_ball(L, mean, radius, state, z, x, spread):
+    """The mean x of N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius; its variance in coordinate 0, and in the others.
+
+    From pairs of draws at mean ± z, of which those inside count: where the ball cuts nothing off, the mean is exact;
+    where it parts pairs, it is close (a ratio of two sums), and inside in any case.
+    Where none is inside, x stays what it was: one draw.
+    """
+    n = x.shape[0]
+    total = np.zeros(n)
+    first, all_squares, inside = 0.0, 0.0, 0
+    for _ in range(_PAIRS):
+        _fill_normal(state, z)
+        _solve_upper(L, z)
+        for sign in (-1.0, 1.0):
+            size = 0.0
+            for k in range(n):
+                size += (mean[k] + sign * z[k]) ** 2
+            if size <= radius * radius:
+                inside += 1
+                first += (mean[0] + sign * z[0]) ** 2
+                all_squares += size
+                for k in range(n):
+                    total[k] += mean[k] + sign * z[k]
+    spread[:] = 0.0
+    if inside == 0:
+        return
+    x[:] = total / inside
+    spread[0] = max(0.0, first / inside - x[0] * x[0])
+    spread[1] = max(0.0, all_squares / inside - _dot(x, x) - spread[0]) / (n - 1)
+
+
+@_compiled
+def sample_rows(csr, fixed, radius, prior, noise, key, out, start, stop):
     """Draw each row from its conditional: x = w/r ~ N(m, P⁻¹) within ‖x‖ ≤ radius[1], v ~ N(w·h, 1/noise).
 
     ``prior`` is (P, P m); ``radius`` is (r, the largest ‖x‖). Precision noise·r²A + P, linear part noise·r·b + P m.
+    ``out`` is (rows, means, spreads): the draws, in place, and, unless these are empty, what they are draws of.
     """
     magnitude, most = radius
     P, Pm = prior
+    rows, means, spreads = out
     n_factors = fixed.shape[1]
     A, L = np.empty((n_factors, n_factors)), np.empty((n_factors, n_factors))
     b, mean, x, z = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
@@ -1280,3 +1316,8 @@ def sample_rows(csr, fixed, radius, prior, noise, key, rows, start, stop):
         _draw_in_ball(L, mean, most, x, state, z)
         for k in range(n_factors):
             rows[i, k] = r * x[k]
+        if means.shape[0] > 0:
+            _mean_in_ball(L, mean, most, state, z, x, spreads[i])
+            for k in range(n_factors):
+                means[i, k] = r * x[k]
+            spreads[i] *= r * r

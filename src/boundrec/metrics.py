@@ -4,14 +4,17 @@ Ratings and predictions are always on the original scale: add a shift or a centr
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from boundrec.ids import IdIndex
+
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.intp]
 UserMean = ArrayLike | Mapping
+Ids = Any  #: one column of ids: an array, a series or a list
 
 
 def rmse(y: ArrayLike, p: ArrayLike) -> float:
@@ -166,6 +169,175 @@ def tie_share(scores: ArrayLike, n: int | None = None) -> float:
     tied[:, 1:] |= same
     tied[:, :-1] |= same
     return float(tied.mean())
+
+
+# --- ranking: top lists against held-out items ----------------------------------------------------------------
+
+
+def ndcg_at_k(
+    user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None, *, gain: ArrayLike | None = None
+) -> float:
+    """Normalised discounted cumulative gain of top lists against held-out items, averaged over users.
+
+    NDCG@k = DCG@k / IDCG@k, where DCG@k = Σ_{rank ≤ k} gain(rank) / log₂(rank + 1) over the list and IDCG@k is the
+    same over the best order of the user's held-out items. An item that was not held out gains nothing. Users
+    without a positive gain cannot tell a good order from a bad one and are left out.
+
+    Parameters
+    ----------
+    user, item : array
+        The held-out pairs of ids, each once.
+    users : array
+        The user of each list. Lists of users without held-out pairs are left out, as are pairs without a list.
+    lists : array, users × places
+        Item ids, best first, as ``recommend`` and `lists_by_score` give them; what pads a short list is no item.
+    k : int, optional
+        Look at the first k places of each list; at all by default.
+    gain : array of float, optional
+        What each held-out pair is worth, at least 0, such as its rating above the lowest; 1 by default.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+    """
+    found = _find_held_out(user, item, users, lists, k, gain)
+    n_lists, n_places = found.gains.shape
+    best_first = np.lexsort((-found.gain, found.list_of_pair))
+    rank = _place_in_group(found.list_of_pair[best_first])
+    near = rank < found.k
+    worth = found.gain[best_first][near] * _discount(rank[near])
+    ideal = np.bincount(found.list_of_pair[best_first][near], worth, n_lists)
+    tells = ideal > 0
+    if not tells.any():
+        raise ValueError("Every gain is 0, so no order is better than another. Pass a positive gain for some pair.")
+    return float(np.mean((found.gains @ _discount(np.arange(n_places)))[tells] / ideal[tells]))
+
+
+def recall_at_k(user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None) -> float:
+    """Share of a user's held-out items that are in the first k places of the list, averaged over users.
+
+    recall@k = |list@k ∩ held out| / |held out|. Parameters are those of `ndcg_at_k`; pass as held out what a good list
+    should have in it, such as the items with high ratings.
+    """
+    found = _find_held_out(user, item, users, lists, k)
+    n_held = np.bincount(found.list_of_pair, minlength=len(found.gains))
+    return float(np.mean(found.gains.sum(axis=1)[n_held > 0] / n_held[n_held > 0]))
+
+
+def precision_at_k(user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None) -> float:
+    """Share of the first k places of a list that have a held-out item, averaged over users with such items.
+
+    precision@k = |list@k ∩ held out| / k, so that a list shorter than k cannot reach 1. Parameters are those of
+    `recall_at_k`.
+    """
+    found = _find_held_out(user, item, users, lists, k)
+    return float(np.mean(found.gains.sum(axis=1)[np.unique(found.list_of_pair)] / found.k))
+
+
+def mrr(user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None) -> float:
+    """Mean reciprocal rank: 1 / rank of the first held-out item in each list, 0 where the first k places have none.
+
+    Parameters are those of `recall_at_k`.
+    """
+    found = _find_held_out(user, item, users, lists, k)
+    reciprocal = found.gains.max(axis=1) / (found.gains.argmax(axis=1) + 1)
+    return float(np.mean(reciprocal[np.unique(found.list_of_pair)]))
+
+
+def lists_by_score(user: Ids, item: Ids, score: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Lists of scored pairs, the best of each user first: to rank the held-out items alone, and not all items.
+
+    Parameters
+    ----------
+    user, item : array
+        Pairs of ids, such as those held out.
+    score : array of float
+        What each pair is ranked by, such as its prediction. Equal scores stay in the order of the pairs.
+
+    Returns
+    -------
+    users, lists : array
+        As the measures above take them. Short lists are padded with None.
+    """
+    score = _finite(score, "score")
+    users, row = IdIndex.encode(_ids(user, "user", score.size), "user")
+    items, column = IdIndex.encode(_ids(item, "item", score.size), "item")
+    order = np.lexsort((-score, row))
+    lists = np.full((len(users), int(np.bincount(row).max())), None, dtype=object)
+    lists[row[order], _place_in_group(row[order])] = items.ids[column[order]]
+    return users.ids, lists
+
+
+class _Found(NamedTuple):
+    """What top lists have of the held-out items."""
+
+    gains: Numbers  #: of each place of each list, 0 where no held-out item stands
+    list_of_pair: Codes  #: which list each held-out pair belongs to; pairs without a list are left out
+    gain: Numbers  #: of each of those pairs
+    k: int
+
+
+def _find_held_out(
+    user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None, gain: ArrayLike | None = None
+) -> _Found:
+    shown = np.asarray(lists, dtype=object if isinstance(lists, list) else None)
+    if shown.ndim != 2 or not shown.size:
+        raise ValueError(f"lists has shape {shown.shape}. Pass one row of item ids per user, best first.")
+    k = shown.shape[1] if k is None else k
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise ValueError(f"k={k!r} places cannot be looked at. Pass a whole number from 1.")
+    held_user = _ids(user, "user")
+    worth = np.ones(len(held_user)) if gain is None else _finite(gain, "gain")
+    if worth.shape != (len(held_user),) or worth.min() < 0:
+        raise ValueError(
+            f"{len(held_user):,} held-out pairs and {worth.size:,} gains, the least {worth.min():g}. "
+            "Pass one gain of at least 0 per pair."
+        )
+    owners, code = IdIndex.encode(_ids(users, "users", len(shown)), "user")
+    if len(owners) < len(code):
+        raise ValueError(f"{len(code):,} lists of {len(owners):,} users. Pass one list per user.")
+    items, column = IdIndex.encode(_ids(item, "item", len(held_user)), "item")
+    row = owners.codes(held_user)
+    has_list = row >= 0
+    if not has_list.any():
+        raise ValueError("No list belongs to a user with held-out items. Pass the lists of such users.")
+    pair = (row * len(items) + column)[has_list]
+    order = np.argsort(pair)
+    pairs, worth = pair[order], worth[has_list]
+    shown_item = items.codes(shown[:, :k].ravel()).reshape(len(shown), -1)
+    wanted = np.where(shown_item >= 0, np.arange(len(shown))[:, None] * len(items) + shown_item, -1)
+    place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
+    hit = pairs[place] == wanted
+    for name, keys in (("held out", pairs), ("in a list", np.sort(wanted[hit]))):
+        if (keys[1:] == keys[:-1]).any():
+            raise ValueError(f"A pair is {name} more than once. Pass each pair once.")
+    return _Found(np.where(hit, worth[order][place], 0.0), row[has_list], worth, int(k))
+
+
+def _discount(rank: NDArray[np.integer]) -> Numbers:
+    """1 / log₂(rank + 1) for ranks from 1, here counted from 0."""
+    return np.asarray(1.0 / np.log2(rank + 2.0))
+
+
+def _place_in_group(group: NDArray[np.integer]) -> Codes:
+    """0, 1, 2 … within each run of equal numbers; groups are sorted."""
+    return np.arange(group.size) - np.searchsorted(group, group)
+
+
+def _ids(column: Ids, name: str, size: int | None = None) -> NDArray[Any] | list[Any]:
+    """A column of ids; a list keeps the type of each."""
+    ids = column if isinstance(column, list) else np.asarray(column)
+    if not isinstance(ids, list) and ids.ndim != 1:
+        raise ValueError(f"{name} has shape {ids.shape}. Pass one column of ids.")
+    if not len(ids):
+        raise ValueError(f"{name} is empty. Pass at least one id.")
+    if size is not None and len(ids) != size:
+        raise ValueError(f"{name} has {len(ids):,} ids where {size:,} are needed. Pass one for each.")
+    return ids
+
+
+# --- checks ---------------------------------------------------------------------------------------------------
 
 
 def _ratings_and_predictions(y: ArrayLike, p: ArrayLike) -> tuple[Numbers, Numbers]:

@@ -65,6 +65,12 @@ class Ranges:
     item: Floats
     unknown_user: float
     unknown_item: float
+    #: √(mean + std) over all of the history, Eq. (41), before any cap; None where magnitudes are not made of it.
+    overall: float | None = None
+
+    def with_magnitudes(self, kind: str, magnitudes: Floats) -> Ranges:
+        """The same with other magnitudes of one side, "user" or "item"."""
+        return replace(self, user=magnitudes) if kind == "user" else replace(self, item=magnitudes)
 
     def product(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Floats:
         """r_i s_j for pairs of row numbers, where −1 is somebody unknown."""
@@ -160,16 +166,16 @@ def historical_magnitudes(
     overall = max(float(_root_level(levels.mean(), levels.std())), _smallest(frame))
     most = np.sqrt(frame.limit)
     user = _own_and_overall(
-        frame, ratings.users, history.by_user, history.users, overall, _weight(share, count, ratings.n_items)
+        frame, ratings.users, history.by_user, history.users, overall, history_weight(share, count, ratings.n_items)
     )
     item = _own_and_overall(
-        frame, ratings.items, history.by_item, history.items, overall, _weight(share, count, ratings.n_users)
+        frame, ratings.items, history.by_item, history.items, overall, history_weight(share, count, ratings.n_users)
     )
     unknown = min(overall, most)
-    return Ranges(frame, np.minimum(user, most), np.minimum(item, most), unknown, unknown)
+    return Ranges(frame, np.minimum(user, most), np.minimum(item, most), unknown, unknown, overall)
 
 
-def _weight(share: float, count: float | None, n_others: int) -> Any:
+def history_weight(share: float, count: float | None, n_others: int) -> Any:
     """ω of Eq. (43), min(n/(ρM), 1); or n/(n + κ), which does not vanish among many items."""
     if count is not None:
         return lambda n: n / (n + count)
@@ -251,6 +257,27 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
     return values
 
 
+def magnitudes_of_new(ranges: Ranges, kind: str, ids: IdIndex, past: Csr, weight: Any, given: Any = None) -> Floats:
+    """Magnitudes of users (or items) that come after the fit, by the rule that gave the others theirs.
+
+    From history, Eqs. (42) and (43) on the new ratings; from the mapping ``given``, where it knows them; otherwise the
+    one of somebody unknown. ``weight`` is that of `history_weight`.
+    """
+    if ranges.overall is not None:
+        own = _own_and_overall(ranges.frame, ids, past, ids, ranges.overall, weight)
+        return np.minimum(own, np.sqrt(ranges.frame.limit))
+    unknown, others = (ranges.unknown_user, ranges.item) if kind == "user" else (ranges.unknown_item, ranges.user)
+    known = given if isinstance(given, Mapping) else {}
+    magnitudes = _read_magnitudes({i: known.get(i, unknown) for i in ids.ids.tolist()}, ids, kind, False)
+    most = ranges.frame.limit / others.max()
+    if magnitudes.max() > most * (1 + ROUNDING):
+        raise ValueError(
+            f"the magnitude of {kind} {ids.ids.item(magnitudes.argmax())!r}, {magnitudes.max():g}, is past the "
+            f"{most:g} that the declared bounds leave it: scale it down."
+        )
+    return magnitudes
+
+
 # --- contradictions -----------------------------------------------------------------------------------------
 
 
@@ -318,3 +345,17 @@ def _widen(ratings: Ratings, ranges: Ranges, outside: NDArray[np.bool_]) -> Rang
         )
         outside, power = contradictions(ratings, ranges), 1.0
     return ranges
+
+
+def widen_new(csr: Csr, ranges: Ranges, kind: str, first: int) -> Ranges:
+    """Magnitudes of the rows from ``first`` on as large as their ratings need, as far as the declared bounds allow.
+
+    The other side keeps its own: it belongs to others, too.
+    """
+    own, others = (ranges.user, ranges.item) if kind == "user" else (ranges.item, ranges.user)
+    rows, needed = csr.row_of_entry(), ranges.frame.levels(csr.data) / (2 if ranges.frame.tilt else 1)
+    short = (rows >= first) & (needed > own[rows] * others[csr.indices] * (1 + ROUNDING))
+    factor = np.ones_like(own)
+    np.maximum.at(factor, rows[short], (needed / (own[rows] * others[csr.indices]))[short] * (1 + ROUNDING))
+    widened = np.maximum(own, np.minimum(own * factor, ranges.frame.limit / others.max()))
+    return ranges.with_magnitudes(kind, widened)

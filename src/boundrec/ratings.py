@@ -18,6 +18,8 @@ DUPLICATES = ("raise", "last", "mean")
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
+#: The square of a larger rating, summed over some, is infinite.
+LARGEST = 1e150
 
 
 class Csr(NamedTuple):
@@ -35,6 +37,14 @@ class Csr(NamedTuple):
     def row_of_entry(self) -> NDArray[np.int32]:
         """The row number of each entry."""
         return np.repeat(np.arange(self.indptr.size - 1, dtype=np.int32), np.diff(self.indptr))
+
+    def take(self, rows: NDArray[np.integer]) -> Csr:
+        """Some of the rows, in the order asked for."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        entries = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], counts)
+        weights = self.weights[entries] if self.weights.size else self.weights
+        return Csr(indptr, self.indices[entries], self.data[entries], weights)
 
     def sum_rows(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         """Σ over the entries of each row of one value an entry, in float64 and in order."""
@@ -134,6 +144,27 @@ class Ratings:
         return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
 
     @classmethod
+    def from_codes(
+        cls,
+        users: tuple[IdIndex, NDArray[np.int32]],
+        items: tuple[IdIndex, NDArray[np.int32]],
+        y: Any,
+    ) -> Ratings:
+        """Read ratings whose ids are numbered already, as `IdIndex.encode` does it; each pair must be there once.
+
+        Parameters
+        ----------
+        users, items
+            The ids, and the row number of each rating's user and item.
+        y
+            One finite number for each rating.
+        """
+        values = read_numbers(y, "y", "rating")
+        if values.size == 0:
+            raise ValueError("y is empty: give at least one rating")
+        return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
+
+    @classmethod
     def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
         """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
 
@@ -176,6 +207,12 @@ class Ratings:
         """Row number of the user of each entry of `by_user`."""
         return self.by_user.row_of_entry()
 
+    def positions(self, X: Any) -> NDArray[np.int64]:
+        """Where each pair of ids of X, all of them rated here, stands in the order of users."""
+        users, items = pair_columns(X)
+        rated = self.user_of_rating() * self.n_items + self.by_user.indices
+        return np.searchsorted(rated, self.users.codes(users) * self.n_items + self.items.codes(items))
+
     def keep(self, mask: NDArray[np.bool_]) -> Ratings:
         """The ratings where a mask over the entries of `by_user` is True; all users and items stay."""
         mask = np.asarray(mask)
@@ -191,7 +228,27 @@ class Ratings:
         weights = weights[mask] if weights.size else weights
         _check_some_weight(weights)
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
-        return Ratings(by_user, _transposed(by_user, self.n_items), self.users, self.items)
+        return Ratings(by_user, transposed(by_user, self.n_items), self.users, self.items)
+
+    def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
+        """The same ratings under the row numbers of other indices, which know all of their ids."""
+        return _assemble(self._entries(users, items), users, items, "raise")
+
+    def with_new(self, new: Ratings) -> Ratings:
+        """These ratings and new ones, which replace those of the same pairs; row numbers stay, new ids follow."""
+        users, items = self.users.extended(new.users), self.items.extended(new.items)
+        old, added = self._entries(users, items), new._entries(users, items)
+        if old.weights.size or added.weights.size:
+            old, added = old.weighted(), added.weighted()
+        columns = (np.concatenate(both) for both in zip(old, added, strict=True))
+        return _assemble(_Entries(*columns), users, items, "last")
+
+    def _entries(self, users: IdIndex, items: IdIndex) -> _Entries:
+        """The observations one by one, under the row numbers of other indices."""
+        csr = self.by_user
+        user = users.codes(self.users.ids).astype(np.int32)[self.user_of_rating()]
+        item = items.codes(self.items.ids).astype(np.int32)[csr.indices]
+        return _Entries(user, item, csr.data, csr.weights)
 
     def check_bounds(self, bounds: tuple[float | None, float | None]) -> None:
         """Refuse ratings outside declared bounds; an end that is None is open."""
@@ -260,8 +317,12 @@ class _Entries(NamedTuple):
 
     users: NDArray[np.int32]
     items: NDArray[np.int32]
-    values: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    values: NDArray[Any]
+    weights: NDArray[Any]
+
+    def weighted(self) -> _Entries:
+        """The same with a weight for each, 1 where all count once."""
+        return self if self.weights.size else self._replace(weights=np.ones(self.values.size))
 
 
 def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str) -> Ratings:
@@ -286,18 +347,22 @@ def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str
     weights = entries.weights if np.any(entries.weights != 1) else np.empty(0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.users, minlength=len(users)))))
     by_user = Csr(indptr, entries.items, entries.values, weights)
-    return Ratings(by_user, _transposed(by_user, len(items)), users, items)
+    return Ratings(by_user, transposed(by_user, len(items)), users, items)
 
 
 def _check_finite(entries: _Entries, users: IdIndex, items: IdIndex) -> None:
-    bad = ~np.isfinite(entries.values)
-    if bad.any():
-        first = int(bad.argmax())
-        pair = _pair_name(users, entries.users[first], items, entries.items[first])
-        raise ValueError(
-            f"NaN or infinite ratings: {np.count_nonzero(bad)} of {bad.size} "
-            f"(first: row {first}, {pair}: {entries.values.item(first)}); leave them out"
-        )
+    values = entries.values
+    for flaw, bad, remedy in (
+        ("NaN or infinite ratings", ~np.isfinite(values), "leave them out"),
+        ("ratings too large to be squared", (values > LARGEST) | (values < -LARGEST), "divide all by a constant"),
+    ):
+        if bad.any():
+            first = int(bad.argmax())
+            pair = _pair_name(users, entries.users[first], items, entries.items[first])
+            raise ValueError(
+                f"{flaw}: {np.count_nonzero(bad)} of {bad.size} "
+                f"(first: row {first}, {pair}: {values.item(first)}); {remedy}"
+            )
 
 
 def _grouped(codes: NDArray[np.int32], n_groups: int) -> NDArray[np.integer]:
@@ -330,7 +395,7 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
     return _Entries(users[starts], items[starts], mean, weights)
 
 
-def _transposed(csr: Csr, n_columns: int) -> Csr:
+def transposed(csr: Csr, n_columns: int) -> Csr:
     """The other row order. Transposition keeps stored zeros and sorts the indices of every row."""
     shape = (csr.indptr.size - 1, n_columns)
     other = csr_array((csr.data, csr.indices, csr.indptr), shape=shape).tocsc()

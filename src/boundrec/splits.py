@@ -1,10 +1,11 @@
-"""Random splits of a list of ratings that leave no user and no item without an entry.
+"""Splits of a list of ratings: at random, so that no user and no item is left without an entry, and by time.
 
 A rating is an entry (user, item); both are given as arrays of integer codes. Every function returns Boolean
-masks over the entries and draws from one seeded generator, so that a split can be made again from its seed.
+masks over the entries. Random splits draw from one seeded generator, so that each can be made again from its seed.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +33,7 @@ def cover(user: ArrayLike, item: ArrayLike, rng: Seed = 0) -> Mask:
     array of bool
         Mask over the entries; at most one for each user and one for each item.
     """
-    user, item = _codes(user, item)
+    user, item = _codes(user=user, item=item)
     return _cover(user, item, np.random.default_rng(rng))
 
 
@@ -56,7 +57,7 @@ def history_and_present(user: ArrayLike, item: ArrayLike, share: float = 0.5, ra
     array of bool
         Mask of the present entries, exactly the rounded share; the others are the history.
     """
-    user, item = _codes(user, item)
+    user, item = _codes(user=user, item=item)
     rng = np.random.default_rng(random_state)
     quota = _quota(share, user.size)
     present = _cover(user, item, rng)
@@ -89,7 +90,7 @@ def hold_out(
     array of bool
         Mask of the held-out entries, exactly the rounded share.
     """
-    user, item = _codes(user, item)
+    user, item = _codes(user=user, item=item)
     rng = np.random.default_rng(random_state)
     quota = _quota(share, user.size)
     held = np.zeros(user.size, dtype=bool)
@@ -144,6 +145,63 @@ def k_fold(n_entries: int, n_folds: int = 10, random_state: Seed = 0) -> Iterato
     return (fold == k for k in range(n_folds))
 
 
+def last_share(time: ArrayLike, share: float = 0.1) -> Mask:
+    """Hold out the latest entries of all, as if the model had been trained on a day in the past.
+
+    Users and items that first appear after that day have no training entries.
+
+    Parameters
+    ----------
+    time : array of numbers or datetimes
+        When each entry was made. Of entries made at the same time, those further down the list count as later.
+    share : float
+        Share of the entries to hold out.
+
+    Returns
+    -------
+    array of bool
+        Mask of the held-out entries, exactly the rounded share.
+    """
+    time = _times(time)
+    return _mask(np.argsort(time, kind="stable")[time.size - _quota(share, time.size) :], time.size)
+
+
+def last_of_each_user(
+    user: ArrayLike, time: ArrayLike, *, share: float | None = None, count: int | None = None
+) -> Mask:
+    """Hold out the latest entries of each user, who keeps at least the first one for training.
+
+    Parameters
+    ----------
+    user : array of int
+        One code per entry.
+    time : array of numbers or datetimes
+        When each entry was made. Of entries made at the same time, those further down the list count as later.
+    share, count : float, int
+        What to hold out of each user's entries: this share of them, rounded, or this many. Give one of the two.
+
+    Returns
+    -------
+    array of bool
+        Mask of the held-out entries. A user with a single entry has none in it.
+    """
+    if (share is None) == (count is None):
+        raise ValueError(f"share={share} and count={count}. Pass one of them, such as share=0.1 or count=1.")
+    if count is not None and not (isinstance(count, int | np.integer) and count >= 1):
+        raise ValueError(f"count={count!r} entries of each user cannot be held out. Pass a whole number from 1.")
+    if share is not None and not 0 < share < 1:
+        raise ValueError(f"share={share!r} of each user's entries cannot be held out. Pass a share between 0 and 1.")
+    (user,) = _codes(user=user)
+    time = _times(time)
+    if time.size != user.size:
+        raise ValueError(f"{user.size:,} users and {time.size:,} times. Pass one of each per entry.")
+    n_entries = np.bincount(user)
+    wanted = np.rint(share * n_entries).astype(np.intp) if share is not None else np.full(n_entries.size, count)
+    order = np.lexsort((time, user))  # stable: by user, then by time, then as they came
+    from_the_end = np.cumsum(n_entries)[user[order]] - np.arange(user.size)
+    return _mask(order[from_the_end <= np.minimum(wanted, n_entries - 1)[user[order]]], user.size)
+
+
 def at_least(user: ArrayLike, item: ArrayLike, count: int) -> Mask:
     """Keep the entries of users and items that have at least `count` of them among the entries kept (a core).
 
@@ -159,7 +217,7 @@ def at_least(user: ArrayLike, item: ArrayLike, count: int) -> Mask:
     array of bool
         Mask of the entries kept: the largest such set, empty where there is none.
     """
-    user, item = _codes(user, item)
+    user, item = _codes(user=user, item=item)
     kept = np.arange(user.size)
     while True:
         enough = (np.bincount(user[kept])[user[kept]] >= count) & (np.bincount(item[kept])[item[kept]] >= count)
@@ -245,19 +303,36 @@ def _check_folds(n_folds: int, least: int) -> None:
         raise ValueError(f"n_folds={n_folds} is too few. Pass at least {least}.")
 
 
-def _codes(user: ArrayLike, item: ArrayLike) -> tuple[Codes, Codes]:
-    user, item = np.asarray(user), np.asarray(item)
-    for name, code in (("user", user), ("item", item)):
+def _times(time: ArrayLike) -> NDArray[Any]:
+    time = np.asarray(time)
+    if time.ndim != 1 or time.dtype.kind not in "iufM":
+        raise ValueError(f"time has shape {time.shape} and type {time.dtype}. Pass one number or datetime64 per entry.")
+    if not time.size:
+        raise ValueError("There are no entries to split. Pass at least one.")
+    missing = np.isnat(time) if time.dtype.kind == "M" else np.isnan(time)
+    if missing.any():
+        raise ValueError(
+            f"{int(missing.sum()):,} entries have no time (first: entry {int(missing.argmax())}). "
+            "Leave them out, or give each a time."
+        )
+    return time
+
+
+def _codes(**columns: ArrayLike) -> tuple[Codes, ...]:
+    codes = {name: np.asarray(column) for name, column in columns.items()}
+    for name, code in codes.items():
         if code.ndim != 1 or not np.issubdtype(code.dtype, np.integer):
             raise ValueError(
                 f"{name} has shape {code.shape} and type {code.dtype}. Pass one integer code per entry "
                 "(np.unique(ids, return_inverse=True) makes them)."
             )
-    if user.size != item.size:
-        raise ValueError(f"{user.size:,} users and {item.size:,} items. Pass one of each per entry.")
-    if not user.size:
+    sizes = {name: code.size for name, code in codes.items()}
+    if len(set(sizes.values())) > 1:
+        told = " and ".join(f"{size:,} {name}s" for name, size in sizes.items())
+        raise ValueError(f"{told}. Pass one of each per entry.")
+    if not all(sizes.values()):
         raise ValueError("There are no entries to split. Pass at least one.")
-    return _compact(user), _compact(item)
+    return tuple(_compact(code) for code in codes.values())
 
 
 def _compact(code: NDArray[np.integer]) -> Codes:

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from boundrec.models.base import Callback, Floats, Sweep
+from boundrec.models.base import Callback, Floats, Sweep, is_number
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import RowPool, thread_count
@@ -109,6 +109,7 @@ class BMCADMM(RivalModel):
     """
 
     NEEDS_BOUNDS = True
+    STATE: ClassVar[dict[str, str]] = {**RivalModel.STATE, "max_violation_": "number", "rho_": "number"}
     OF_THE_SWEEP = (*RivalModel.OF_THE_SWEEP, "rho_")
 
     def __init__(
@@ -166,9 +167,9 @@ class BMCADMM(RivalModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not self.penalty >= 0:
+        if not is_number(self.penalty) or not 0 <= self.penalty < np.inf:
             raise ValueError(f"penalty={self.penalty!r}: give a number of at least 0.")
-        if not 0 < self.rho < np.inf:
+        if not is_number(self.rho) or not 0 < self.rho < np.inf:
             raise ValueError(f"rho={self.rho!r}: give a positive number.")
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:

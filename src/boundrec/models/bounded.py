@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
@@ -45,6 +45,14 @@ class BoundedModel(FactorisationModel):
         **FactorisationModel.CHOICES,
         "form": FORMS,
         "on_contradiction": CONTRADICTIONS,
+    }
+    STATE: ClassVar[dict[str, str]] = {
+        **FactorisationModel.STATE,
+        "_ranges": "ranges",
+        "user_magnitudes_": "floats users",
+        "item_magnitudes_": "floats items",
+        "infeasible_share_": "number",
+        "slack_": "number",
     }
     MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
 
@@ -146,6 +154,59 @@ class BoundedModel(FactorisationModel):
             ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype),
             ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype),
         )
+
+    # --- what comes after the fit ---------------------------------------------------------------------------
+
+    def fold_in(self, X: Any, y: Any = None, axis: str = "users", sample_weight: ArrayLike | None = None) -> Self:
+        """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
+
+        Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
+        by the rule of the fit: from their ratings, Eqs. (42) and (43), where the others' come from ratings, else the
+        same for all, or, where magnitudes were given as mappings, their own if those know them and the mean if not.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Ratings of the new users, in any form that ``fit`` takes, under the same rules. Of users whom the model
+            knows already these ratings count as all there are. Ratings of items without training ratings are left out
+            with a warning; they are refused with ``on_unknown="raise"``, or when no others are left.
+        axis
+            ``"users"``, or ``"items"`` for new items from the ratings of users whom the model knows.
+
+        Returns
+        -------
+        a copy of the model whose users (or items) are the new ones and whose other side is that of the model, with
+        the same methods. The model itself stays as it was.
+        """
+        from boundrec.models.fold_in import fold_in
+
+        return fold_in(self, X, y, axis, sample_weight)
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Add users, items and ratings to a fitted model; on one that is not fitted this is ``fit``.
+
+        New users are folded in; then the items with new ratings are solved again, from all of their ratings, then the
+        users with new ratings. Everybody else's factors keep their bits, and known users and items their magnitudes.
+        ``objectives_`` and the like stay those of the fit: after many new ratings a fit on all of them is better.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            New ratings, in any form that ``fit`` takes, under the same rules. ``duplicates`` is about pairs that come
+            twice among them; a pair that was rated before has its new rating from now on. Where ``on_contradiction``
+            is "widen", only the ranges of new users and items are widened.
+        """
+        from boundrec.models.partial_fit import partial_fit
+
+        return partial_fit(self, X, y, sample_weight)
+
+    def _start_rows(self, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+        """What the model learns of each row of a side ("user" or "item"), by name: where new rows start."""
+        raise NotImplementedError
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        """Learn some rows of a side, in place, from their ratings in row order, with the other side fixed."""
+        raise NotImplementedError
 
     # --- predictions ----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from boundrec.models.base import is_number
 from boundrec.models.gradient import GradientModel, Loss
 from boundrec.ranges import check_bounds
 
@@ -146,9 +147,9 @@ class BoundedSVD(GradientModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if not 0 <= self.penalty < np.inf:
+        if not is_number(self.penalty) or not 0 <= self.penalty < np.inf:
             raise ValueError(f"penalty={self.penalty!r}: give a number of at least 0.")
-        if not 0 < self.sharpness < np.inf:
+        if not is_number(self.sharpness) or not 0 < self.sharpness < np.inf:
             raise ValueError(f"sharpness={self.sharpness!r}: give a positive number.")
 
     def _loss(self) -> Loss:

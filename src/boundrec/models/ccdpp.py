@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Sweep, is_whole
+from boundrec.models.base import Sweep, is_number, is_whole
 from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import FEW_RANGES, RowPool
@@ -126,7 +126,7 @@ class CCDPlusPlus(RivalModel):
         check_ridge(self.ridge)
         if not is_whole(self.inner_iter) or self.inner_iter < 1:
             raise ValueError(f"inner_iter={self.inner_iter!r}: give a whole number of at least 1.")
-        if not 0 <= self.inner_tol < 1:
+        if not is_number(self.inner_tol) or not 0 <= self.inner_tol < 1:
             raise ValueError(f"inner_tol={self.inner_tol!r}: give a number of at least 0 and below 1.")
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:

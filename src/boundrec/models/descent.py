@@ -18,7 +18,7 @@ from boundrec.ratings import Csr
 GROW, SHRINK = 1.1, 2.0
 #: Armijo's condition: a step must bring this share of the decrease that the gradient promises.
 SUFFICIENT = 1e-4
-#: Below this a step changes nothing any more.
+#: Below this share of the first a step changes nothing any more.
 SMALLEST_STEP = 1e-30
 
 
@@ -54,7 +54,8 @@ class Descent(Generic[S]):
         """Iterate for ever, or until the steps are too small to move anything."""
         self.objective = self._evaluate(self.users, self.users.factors, self.items.factors, self.users.gradient)
         self._set_slope(self.users)
-        while self.users.step > SMALLEST_STEP or self.items.step > SMALLEST_STEP:
+        self._least = SMALLEST_STEP * max(self.users.step, self.items.step)  # how long a step is depends on the unit
+        while self.users.step > self._least or self.items.step > self._least:
             moved = self._move_together() if self._shared else self._move_in_turn()
             yield Sweep(self.objective, accepted=moved)
 
@@ -98,7 +99,7 @@ class Descent(Generic[S]):
                 other.gradient, other.trial_gradient = other.trial_gradient, other.gradient
                 self._set_slope(other)
                 side.slope_is_old = True
-            if accepted or self._step != "line-search" or side.step <= SMALLEST_STEP:
+            if accepted or self._step != "line-search" or side.step <= self._least:
                 return accepted
 
     # --- one shared step: both sides at once ------------------------------------------------------------------
@@ -120,7 +121,7 @@ class Descent(Generic[S]):
                 users.gradient, users.trial_gradient = users.trial_gradient, users.gradient
                 self._set_slope(users)
                 items.slope_is_old = True
-            if accepted or self._step != "line-search" or users.step <= SMALLEST_STEP:
+            if accepted or self._step != "line-search" or users.step <= self._least:
                 return accepted
 
     # --- step control ---------------------------------------------------------------------------------------

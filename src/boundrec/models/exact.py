@@ -23,7 +23,7 @@ from boundrec.parallel import RowPool
 HELD_SHARE = 0.25
 #: The coordinate that each side holds; the other side's bias stands there.
 HELD_BY_USERS, HELD_BY_ITEMS = 1, 0
-#: Spread of each coordinate besides the biases at the start, in units of the magnitude.
+#: Spread of each free coordinate at the start, in units of the magnitude.
 SPREAD = 0.1
 
 
@@ -80,11 +80,12 @@ def _size(side: Side) -> float:
 
 
 def start_with_biases(side: Side, held: int, mean: float, n_factors: int, rng: np.random.Generator) -> Side:
-    """A side with two more columns: half of the mean rating (in units of r_i s_j) in its bias, the rest small."""
-    bias = HELD_BY_ITEMS if held == HELD_BY_USERS else HELD_BY_USERS
-    rows = np.empty((len(side.radius), n_factors + 2))
-    rows[:, 2:] = SPREAD * rng.standard_normal((len(rows), n_factors))
-    rows[:, bias] = mean / (2 * np.sqrt(HELD_SHARE))
+    """A side with two more columns: about half of the mean rating (in units of r_i s_j) in its bias, the rest small.
+
+    Biases must differ from the start: a sampler takes equal ones for a prior of no width, and is slow to leave it.
+    """
+    rows = SPREAD * rng.standard_normal((len(side.radius), n_factors + 2))
+    rows[:, 1 - held] += mean / (2 * np.sqrt(HELD_SHARE))
     rows[:, held] = 0.0
     rows *= np.minimum(1.0, np.sqrt(1 - HELD_SHARE) / np.linalg.norm(rows, axis=1))[:, None]
     rows[:, held] = np.sqrt(HELD_SHARE)
@@ -102,3 +103,16 @@ def stack(samples: Sequence[NDArray[np.floating]], n_shared: int) -> NDArray[np.
     shared = np.mean([rows[:, :n_shared] for rows in samples], axis=0)
     own = [rows[:, n_shared:] / np.sqrt(len(samples)) for rows in samples]
     return np.hstack([shared, *own]).astype(samples[0].dtype)
+
+
+def unstack(
+    rows: NDArray[np.floating], biases: NDArray[np.floating] | None, bias: int, n_factors: int
+) -> list[NDArray[np.floating]]:
+    """The rows of the S models that `stack` averaged; the biases of each, which it did not keep, go to one column."""
+    n_shared = 0 if biases is None else 2
+    blocks = np.split(rows[:, n_shared:], (rows.shape[1] - n_shared) // n_factors, axis=1)
+    samples = [np.hstack([rows[:, :n_shared], block * float(np.sqrt(len(blocks)))]) for block in blocks]
+    if biases is not None:
+        for sample, own in zip(samples, biases.T, strict=True):
+            sample[:, bias] = own
+    return samples

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats, Sweep, dot_rows
+from boundrec.models.base import Floats, Sweep, dot_rows, is_number
 from boundrec.models.descent import Descent, MovingSide
 from boundrec.models.rival import RivalModel
 from boundrec.parallel import RowPool
@@ -117,10 +117,11 @@ class GradientModel(RivalModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.learning_rate is not None and not 0 < self.learning_rate < np.inf:
-            raise ValueError(f"learning_rate={self.learning_rate!r}: give a positive number, or None.")
-        if self.ridge is not None and not 0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge={self.ridge!r}: give a number of at least 0, or None.")
+        rate, ridge = self.learning_rate, self.ridge
+        if rate is not None and not (is_number(rate) and 0 < rate < np.inf):
+            raise ValueError(f"learning_rate={rate!r}: give a positive number, or None.")
+        if ridge is not None and not (is_number(ridge) and 0 <= ridge < np.inf):
+            raise ValueError(f"ridge={ridge!r}: give a number of at least 0, or None.")
 
     def _default_max_iter(self) -> int:
         return self.DEFAULT_MAX_ITER[self.solver]

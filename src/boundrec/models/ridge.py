@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats
+from boundrec.models.base import Floats, is_number
 from boundrec.ratings import Csr
 
 
@@ -26,5 +26,5 @@ class RidgeSide:
 
 def check_ridge(ridge: float) -> None:
     """Refuse a ridge that is negative or not a number."""
-    if not 0 <= ridge < np.inf:
+    if not is_number(ridge) or not 0 <= ridge < np.inf:
         raise ValueError(f"ridge={ridge!r}: give a number of at least 0.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ class RivalModel(FactorisationModel):
 
     clip: bool
     NEEDS_BOUNDS: ClassVar[bool] = False
+    STATE: ClassVar[dict[str, str]] = {**FactorisationModel.STATE, "_offset": "number"}
     _offset: float = 0.0
 
     def _check_settings(self) -> None:
@@ -29,6 +30,15 @@ class RivalModel(FactorisationModel):
 
     def _answers(self, users: Codes, items: Codes) -> Floats:
         return np.clip(super()._answers(users, items), *self._ends())
+
+    def fold_in(self, *_ratings: Any, **_options: Any) -> Self:
+        """Refuse: only bounded models take new users and items without a refit."""
+        raise NotImplementedError(
+            f"{type(self).__name__} takes no new users, items or ratings after its fit; MBMF and BayesianMBMF do. "
+            "Fit it again on all ratings."
+        )
+
+    partial_fit = fold_in
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         return self._offset + super()._predict_known(users, items)

@@ -100,7 +100,11 @@ def generator(random_state: Any) -> np.random.Generator:
     """The generator that a ``random_state`` stands for."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        remedy = "give a whole number of at least 0, a NumPy generator, or None"
+        raise ValueError(f"random_state={random_state!r}: {remedy}.") from None
 
 
 def trained_codes(column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:

@@ -60,6 +60,10 @@ class CellStore:
         """Where a cell's result is kept."""
         return self._folder / f"{cell.name}.json"
 
+    def has(self, experiment: str) -> bool:
+        """Whether there is a file of any cell of an experiment."""
+        return any(self._folder.glob(f"{experiment}-*.json"))
+
     def read(self, cell: Cell) -> dict[str, Any] | None:
         """A finished cell's record; None, said aloud, where the file is damaged or belongs to other settings."""
         path = self.path(cell)

@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from boundrec.dataset_files import data_folder
 from boundrec.paper import claims, figure1, figure2, settings, table1, table2, table3
 from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.progress import Progress, describe_left_out
@@ -47,7 +48,7 @@ def reproduce(
     budget: float = float("inf"),
     messages: Console,
 ) -> tuple[Path, bool]:
-    """Do what is left of an experiment, or of all, and write the report of everything that is finished.
+    """Do what is left of an experiment, or of all, and write the report of everything that is finished in a folder.
 
     Parameters
     ----------
@@ -75,6 +76,7 @@ def reproduce(
     wanted = _wanted(target)
     cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
     plan = make_plan(_once(cells), store, force)
+    others, earlier = _earlier(wanted, output, options)
     for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
         say(line)
     try:
@@ -84,7 +86,7 @@ def reproduce(
         say("Stopped: the same command goes on from here.")
         raise
     finally:
-        report = _report(cells, plan, output, options)
+        report = _report({**others, **cells}, {**earlier, **plan.done}, output, options)
     for line in _ending(plan):
         say(line)
     return report, not plan.failed
@@ -104,7 +106,10 @@ def _once(cells: Mapping[str, Sequence[Cell]]) -> list[Cell]:
 def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]:
     """What is finished already, and what cannot be done because its data are not there."""
     lines = [f"{len(plan.done)} cells are finished already."] if plan.done else []
-    for name in table3.names(options) if "table3" in wanted else ():
+    folder = data_folder(options.folder)
+    if folder is not None and not folder.is_dir():
+        lines.append(f"There is no folder {folder}, which BOUNDREC_DATA names.")
+    for name in table3.names(options) if {"table2", "table3"} & set(wanted) else ():
         reason = missing(name, options.folder)
         if reason:
             lines.append(f"Not present: {SOURCES[name].title}. {reason}")
@@ -124,13 +129,25 @@ def perform(cell: Cell, options: Options) -> Mapping[str, Any]:
     return run(cell.settings, options)
 
 
-def _report(cells: Mapping[str, Sequence[Cell]], plan: Plan, output: Path, options: Options) -> Path:
+def _earlier(
+    wanted: Sequence[str], output: Path, options: Options
+) -> tuple[dict[str, list[Cell]], dict[str, dict[str, Any]]]:
+    """Cells and records of experiments that are in the folder but were not asked for now: the report keeps them."""
+    store = CellStore(output / "cells", lambda flaw: None)  # a damaged file is said aloud when its turn comes
+    others = {name: EXPERIMENTS[name].cells(options) for name in EXPERIMENTS if name not in wanted and store.has(name)}
+    done = make_plan(_once(others), store).done
+    return {name: some for name, some in others.items() if any(cell.name in done for cell in some)}, done
+
+
+def _report(
+    cells: Mapping[str, Sequence[Cell]], done: Mapping[str, Mapping[str, Any]], output: Path, options: Options
+) -> Path:
     sections = []
-    for name, some in cells.items():
-        outcomes = [Outcome(cell, plan.done.get(cell.name, {}).get("result")) for cell in some]
+    for name in (name for name in EXPERIMENTS if name in cells):
+        outcomes = [Outcome(cell, done.get(cell.name, {}).get("result")) for cell in cells[name]]
         sections.append(EXPERIMENTS[name].summarise(outcomes, options))
     sections.append(settings.summarise())
-    makers = [record["made"] for record in plan.done.values()]
+    makers = [record["made"] for record in done.values()]
     return write_report(sections, makers or [machine()], output, options.quick)
 
 

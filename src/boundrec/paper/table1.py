@@ -78,7 +78,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
 TEXT = (
     "Matrices of rank 10 with values from 0 to 10, K = 10, the same stopping rule for all. Times are processor "
     "seconds summed over cores, so that they do not depend on what else the machine was doing; elapsed seconds follow "
-    f"on demand. The paper's are from another machine ({published.MACHINE}) and another language: the ratio "
+    f"on demand. The paper's are from another machine ({published.MACHINE}) and another implementation: the ratio "
     "says how the two compare, not which algorithm is better; that is read along a row. In brackets: how many runs are "
     "averaged. MBMF-n exact stops after 20 sweeps.",
 )
@@ -98,7 +98,7 @@ def _findings(sizes: Sequence[tuple[int, int, float]], outcomes: Sequence[Outcom
             words.append(f"the fastest of the paper's bounded methods is {here} (in the paper {there})")
         if "MBMF-n" in seconds:
             rest = [name for name in ("MF", "NMF", "MBMF-n exact") if name in seconds]
-            ratios = [f"{seconds['MBMF-n'] / seconds[name]:.1f} × {name}" for name in rest]
+            ratios = [f"{seconds['MBMF-n'] / seconds[name]:.1f} times that of {name}" for name in rest]
             words.append(f"MBMF-n takes {', '.join(ratios)}" if ratios else "")
         if any(words):
             lines.append(f"{size[0]:,} × {size[1]:,}: {'; '.join(filter(None, words))}.")

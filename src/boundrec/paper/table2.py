@@ -94,7 +94,7 @@ def _row(name: str, result: Mapping[str, Any] | None, quick: bool) -> list[str |
     printed = published.TABLE2.get(SHOWN[name] or "")
     if result is None:
         absent = "full run only" if quick and name not in QUICK else "not present"
-        return [TITLES[name], *[Figure(None, absent=absent)] * 7]
+        return [TITLES[name], Figure(None, absent=absent), *[Figure(None)] * 6]
     users, items, density, span, _ = printed or (None, None, None, (None, None), None)
     return [
         TITLES[name],
