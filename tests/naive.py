@@ -336,3 +336,15 @@ def ranking(held_out, lists, k):
 def latest(times, n):
     """Positions of the n latest, equal times in the order of the list."""
     return set(sorted(range(len(times)), key=lambda p: (times[p], p))[len(times) - n :])
+
+
+# --- top-N -----------------------------------------------------------------------------------------------------------
+
+
+def top_n(scores, seen, n):
+    """The n best columns of each row by a full sort, equal scores by column, without the pairs that were seen."""
+    lists = []
+    for row, row_scores in enumerate(scores):
+        columns = [column for column in range(len(row_scores)) if (row, column) not in seen]
+        lists.append(sorted(columns, key=lambda column: (-row_scores[column], column))[:n])
+    return lists

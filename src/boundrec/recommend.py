@@ -32,12 +32,14 @@ Codes = NDArray[np.int64]
 #: Users searched for together, and items whose products with them are taken at a time: what the second-level cache
 #: holds. The width is no power of two, or the rows of a product would all fall on the same few lines of the cache.
 USERS, ITEMS = 256, 4112
-#: Items in the first stage; every later one doubles what has been looked at.
+#: Items in the first stage, a single tile; every later stage doubles what has been looked at.
 FIRST = 512
 #: Pairs that may wait to be scored, and the most that a block of users may hold as its lists.
 PAIRS = 1 << 19
 #: Half a unit in the last place of float32, and a few units of float64.
 ROUNDING, ROUNDING_OF_SCORES = 2.0**-24, 2e-15
+#: Vectors this short, next to the longest, lose more to float32's smallest numbers than to its rounding.
+SHORTEST = 1e-30
 
 
 class Seen(NamedTuple):
@@ -188,7 +190,7 @@ class Shelf:
                 Tile(start, stop, sizes[start:stop].max(), magnitudes[stop - 1], magnitudes[start])
                 for start, stop in _cuts(*stage, ITEMS)
             ]
-            for stage in _stages(len(items), max(FIRST, 2 * n))
+            for stage in _stages(len(items), min(max(FIRST, 2 * n), ITEMS))
         ]
         #: What an inner product of two vectors of length 1 may be off in float32, and the rounding of its operands.
         self.error = (self.vectors.shape[1] + 8) * ROUNDING
@@ -244,29 +246,31 @@ class Search:
             found: list[tuple[Codes, Codes]] = []
             for tile in stage:
                 found.append(self._hits(tile, least))
-                if sum(len(rows) for rows, _ in found) > PAIRS:
+                if tile is stage[-1] or sum(len(rows) for rows, _ in found) > PAIRS:
                     self._enter(found)
                     found, least = [], np.maximum(least, self.best[:, -1])
-            self._enter(found)
         missing = self.best == -np.inf
         self.best[missing], self.best_items[missing] = np.nan, -1
         return Lists(self.best_items, self.best)
 
     def _first_guess(self, tile: Tile) -> Floats:
-        """The score of the n-th best item: at least that of the last of any n items."""
+        """What an item of the first tile must reach: the least score of n of them, whichever.
+
+        Where users have seen so much that it takes seen ones to make n, all the unseen ones are among the n and pass.
+        """
         if tile.stop < self.n:
             return np.full(len(self.users), -np.inf)
-        products = self._products(tile, np.arange(len(self.users)))
-        places = np.argpartition(-products, self.n - 1, axis=1)[:, : self.n]
-        scores = self._scores(np.repeat(np.arange(len(self.users)), self.n), places.ravel()).reshape(places.shape)
-        unseen = np.take_along_axis(products, places, axis=1) > -np.inf
-        return np.asarray(np.where(unseen, scores, -np.inf).min(axis=1))
+        rows = np.arange(len(self.users))
+        places = np.argpartition(-self._products(tile, rows), self.n - 1, axis=1)[:, : self.n]
+        scores = self._scores(np.repeat(rows, self.n), places.ravel())
+        return np.asarray(scores.reshape(places.shape).min(axis=1))
 
     def _hits(self, tile: Tile, least: Floats) -> tuple[Codes, Codes]:
         """Rows and places on the shelf of the pairs that might reach a score, and a few more."""
         least = least - ROUNDING_OF_SCORES * np.abs(least)
         needed = self.shelf.ranking.needed(self.users, least, tile.low, tile.high) / self.reach
-        needed = np.maximum(needed - self.shelf.error * tile.norm, -2.0)  # what is seen lies below
+        error = self.shelf.error * max(tile.norm, SHORTEST)
+        needed = np.maximum(needed - error, -2.0)  # what is seen lies below
         rows = np.flatnonzero(needed <= tile.norm)
         if not len(rows):
             return rows, rows

@@ -386,10 +386,7 @@ class BayesianMBMF(BoundedModel):
         answer = super().predict(X, return_range)
         if not return_std:
             return answer
-        users, items = self._codes(X)
-        std = np.empty(len(users))
-        for block, samples, within in self._sampled(users, items):
-            std[block] = np.sqrt(samples.var(axis=1) + within + self.noise_**2)
+        std = self._std(*self._codes(X))
         return (answer[0], std, *answer[1:]) if return_range else (answer, std)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Floats:
@@ -406,6 +403,16 @@ class BayesianMBMF(BoundedModel):
             found[block] = _mixture_quantiles(samples, np.sqrt(within + self.noise_**2), wanted)
         lower, upper = self._ranges.interval(self._ranges.product(users, items))
         return np.clip(found, lower[:, None], upper[:, None])
+
+    def _std(self, users: Codes, items: Codes) -> Floats:
+        """Standard deviation of a rating: what the samples disagree on, what they leave open, and the noise."""
+        std = np.empty(len(users))
+        for block, samples, within in self._sampled(users, items):
+            std[block] = np.sqrt(samples.var(axis=1) + within + self.noise_**2)
+        return std
+
+    def _n_bias_columns(self) -> int:
+        return 2
 
     def _sampled(self, users: Codes, items: Codes) -> Iterator[tuple[slice, Floats, Floats]]:
         """What each kept sample predicts for each pair (a column a sample), and the variance around that, in blocks.
