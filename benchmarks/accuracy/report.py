@@ -257,15 +257,15 @@ def _draw(name: str, results: Results, path: Path) -> None:
     panel = canvas.subplots()
     for index, (method, some) in enumerate(results.items()):
         errors = [result["all"]["rmse"] for result in some.values()]
-        if not some or None in errors:
+        if not some or None in errors or method == "global mean":  # far above, it would press the others together
             continue
         look = {"marker": MARKERS[index], "color": f"C{index}", "s": 70 if method in OURS else 40}
         seconds = max(float(np.mean([result["seconds"] for result in some.values()])), 1e-2)
         panel.scatter(seconds, np.mean(errors), label=method, **look)
-        panel.annotate(method, (seconds, np.mean(errors)), (5, 4), textcoords="offset points", fontsize=8)
     panel.set_xscale("log")
     panel.set_xlabel("seconds to fit")
     panel.set_ylabel("RMSE on all held-out ratings")
     panel.set_title(f"{TASKS[name].title}, K = {TASKS[name].n_factors}", fontsize=10)
     panel.grid(alpha=0.25)
+    canvas.legend(loc="outside right upper", fontsize=8, frameon=False)
     save_svg(canvas, path)
