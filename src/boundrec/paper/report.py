@@ -155,7 +155,8 @@ def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
         shown = (f"<b>{number(value.value)}</b>" if value.best else number(value.value)) + remark
     if value.published is not None:
         ratio = f"<br>×&#8202;{value.ratio:.3g}" if ratios and value.ratio is not None else ""
-        shown += f"<br><small>paper {value.published:,.7g}{ratio}</small>"
+        printed = f"{value.published:,.7g}".replace("-", "−")
+        shown += f"<br><small>paper {printed}{ratio}</small>"
     return f"<td>{shown}</td>"
 
 
@@ -163,7 +164,7 @@ def number(value: float) -> str:
     """A figure for readers: whole numbers whole, others with four significant digits, small ones with fewer."""
     if value < 0:
         return f"−{number(-value)}"
-    if value == int(value) and value < 1e6:
+    if value < 1e9 and value == int(value):
         return f"{int(value):,}"
     if value >= 1e6:
         return f"{value:.3g}"
