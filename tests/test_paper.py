@@ -543,6 +543,8 @@ def test_times_are_said_in_words(seconds, words):
     [
         (500.0, "500"),
         (73421, "73,421"),
+        (4136360, "4,136,360"),
+        (2.5e12, "2.5e+12"),
         (0.97, "0.9700"),
         (12251.4, "12,251"),
         (235511.2, "235,511"),
@@ -734,6 +736,14 @@ def test_a_damaged_result_is_not_averaged_in(tmp_path):
     result = run("table2", "--quick", "--output", tmp_path)
     assert "done again" in result.output
     assert "501" not in (tmp_path / "table2.csv").read_text()
+
+
+def test_a_claim_without_any_result_has_no_table():
+    made = [Outcome(Cell("claims", {"data": "jester1", "penalty": 0.1}, 1.0), None)]
+    made += [Outcome(Cell("table3", {"data": "jester1", "method": "MF"}, 1.0), {"everywhere": {"below": 0.5}})]
+    (table,) = claims.summarise(made, Options()).tables
+    assert [row[0] for row in table.rows] == ["MF"]
+    assert table.rows[0][1].value == 50.0
 
 
 def test_claims_share_their_cells_with_table_3():

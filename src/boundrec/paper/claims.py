@@ -46,8 +46,10 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     section = Section("Two claims in the text", list(TEXT))
     for name in names:
         own = [outcome for outcome in outcomes if outcome["data"] == name]
-        if any(outcome.result for outcome in own):
-            section.tables += [_penalties(name, own), _reach(name, own)]
+        for key, table in (("penalty", _penalties), ("method", _reach)):
+            some = [outcome for outcome in own if key in outcome.cell.settings]
+            if any(outcome.result for outcome in some):
+                section.tables.append(table(name, some))
     return section
 
 
@@ -82,7 +84,6 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
             _figure(outcome, "everywhere", "highest"),
         ]
         for outcome in outcomes
-        if "penalty" in outcome.cell.settings
     ]
     columns = ["penalty", "RMSE", "MAE", "% of test outside", "% of all below", "% of all above", "lowest", "highest"]
     return Table(f"claims_{name}_penalty", f"{SOURCES[name].title}: Bounded-SVD by its penalty", columns, rows)
@@ -98,7 +99,6 @@ def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
             _figure(outcome, "everywhere", "highest"),
         ]
         for outcome in outcomes
-        if "method" in outcome.cell.settings
     ]
     columns = ["method", "% below the lower end", "% above the upper end", "lowest", "highest"]
     return Table(f"claims_{name}_reach", f"{SOURCES[name].title}: all predictions, K = {N_FACTORS}", columns, rows)

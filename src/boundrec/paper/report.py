@@ -155,7 +155,8 @@ def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
         shown = (f"<b>{number(value.value)}</b>" if value.best else number(value.value)) + remark
     if value.published is not None:
         ratio = f"<br>×&#8202;{value.ratio:.3g}" if ratios and value.ratio is not None else ""
-        shown += f"<br><small>paper {value.published:,.7g}{ratio}</small>"
+        printed = f"{value.published:,.7g}".replace("-", "−")
+        shown += f"<br><small>paper {printed}{ratio}</small>"
     return f"<td>{shown}</td>"
 
 

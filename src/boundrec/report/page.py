@@ -25,7 +25,7 @@ def number(value: float) -> str:
     """A figure for readers: whole numbers whole, others with four significant digits, small ones with fewer."""
     if value < 0:
         return f"−{number(-value)}"
-    if value == int(value) and value < 1e6:
+    if value < 1e9 and value == int(value):
         return f"{int(value):,}"
     if value >= 1e6:
         return f"{value:.3g}"
