@@ -22,7 +22,7 @@ EVALUATE_EXAMPLES = """Examples:
 
 boundrec evaluate ratings.csv
 
-boundrec evaluate ratings.csv --model bayesian --by-time timestamp --share 0.2
+boundrec evaluate ratings.csv --model mbmf --by-time timestamp --share 0.2
 
 boundrec evaluate train.csv --test test.csv --json
 
@@ -40,9 +40,9 @@ TUNE_EXAMPLES = """Examples:
 
 boundrec tune ratings.csv
 
-boundrec tune ratings.csv --k 10,20,40 --grid ridge=0.02,0.05,0.1 --grid slack=1,1.5
+boundrec tune ratings.csv --k 10,20,40
 
-boundrec tune ratings.csv --model bayesian --k 10,20,40
+boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=0.02,0.05,0.1 --grid slack=1,1.5
 """
 #: What tune tries where nothing else is asked for, by the model's settings.
 USUAL_RIDGES = "0.02,0.05,0.1"
@@ -72,7 +72,7 @@ def evaluate(
     header: options.Header = None,
     bounds: options.Bounds = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
-    model: options.Model = ModelName.MBMF,
+    model: options.Model = ModelName.BAYESIAN,
     history: options.History = None,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,
@@ -140,7 +140,7 @@ def compare(
     ratings: options.RatingsFile,
     models: Annotated[
         str, typer.Option(metavar="NAMES", help='Models to compare, with commas between them, or "all".')
-    ] = "mbmf,bayesian,mf",
+    ] = "bayesian,mbmf,mf",
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the plot (PNG, SVG or PDF).")] = Path(
         "boundrec-compare.png"
     ),
@@ -231,7 +231,7 @@ def tune(
     header: options.Header = None,
     bounds: options.Bounds = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
-    model: options.Model = ModelName.MBMF,
+    model: options.Model = ModelName.BAYESIAN,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     seed: options.Seed = 0,
