@@ -368,7 +368,7 @@ def test_the_report_stands_alone(model, ratings, tmp_path):
     assert out == ""
     assert f"Wrote {path}" in err
     page = path.read_text(encoding="utf-8")
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 5
     assert "fitted to all of these ratings" in page
     assert "predictions lie inside their ranges" in page
     for outside in ("<script", "<link", "<img", "<iframe", 'src="', "url("):

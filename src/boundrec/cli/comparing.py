@@ -263,7 +263,8 @@ def tune(
         results.append({"k": factors, **values, "rmse": found.rmse, "mae": found.mae, "seconds": found.seconds})
         say(f"k={factors} {_pairs(values)}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
     results.sort(key=lambda result: result["rmse"])
-    best = _command(ratings, table, ends, model, results[0], fixed, sweeps, seed)
+    chosen = [*_data_words(ratings, table, ends, duplicates), *_model_words(model, results[0], fixed, sweeps, seed)]
+    best = shlex.join(["boundrec", "fit", *chosen])
     if json:
         print_json({"results": results, "command": best})
         return
@@ -304,25 +305,20 @@ def _shown(name: str, value: Any) -> str:
     return f"{value:.4f}" if name in ("rmse", "mae") else f"{value:.1f}" if name == "seconds" else str(value)
 
 
-def _command(
-    ratings: Path,
-    table: RatingTable,
-    bounds: Ends,
-    model: ModelName,
-    best: dict[str, Any],
-    fixed: dict[str, Any],
-    sweeps: int | None,
-    seed: int,
-) -> str:
-    """The command that fits with these settings."""
-    words = ["boundrec", "fit", str(ratings), "-o", "model.safetensors"]
+def _data_words(ratings: Path, table: RatingTable, bounds: Ends, duplicates: Duplicated) -> list[str]:
+    words = [str(ratings), "-o", "model.safetensors"]
     for role in ("user", "item", "rating"):
         words += [f"--{role}", table.names[role]]
     words += ["--bounds", *("none" if end is None else f"{end:g}" for end in bounds)]
-    words += ["--model", model.value, "--k", str(best["k"])]
+    return words + (["--duplicates", duplicates.value] if duplicates is not Duplicated.RAISE else [])
+
+
+def _model_words(
+    model: ModelName, best: dict[str, Any], fixed: dict[str, Any], sweeps: int | None, seed: int
+) -> list[str]:
+    words = ["--model", model.value, "--k", str(best["k"])]
     words += ["--sweeps", str(sweeps)] if sweeps is not None else []
     chosen = {name: value for name, value in best.items() if name not in ("k", "rmse", "mae", "seconds")}
     for name, value in {**fixed, **chosen}.items():
         words += ["--set", f"{name}={value}"]
-    words += ["--seed", str(seed)] if seed else []
-    return shlex.join(words)
+    return words + (["--seed", str(seed)] if seed else [])
