@@ -12,7 +12,7 @@ import pytest
 from rating_files import write_ratings
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "boundrec"
-QUICK = ["--k", "2", "--sweeps", "1"]
+QUICK = ["--k", "2", "--sweeps", "2"]
 
 
 def sentence(stderr):
@@ -138,7 +138,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
         (["fit", "RATINGS", "-o", "m", "--k", "0"], "--k"),
         (["fit", "RATINGS", "-o", "m", "--k", "1"], "n_factors=1: give a whole number of at least 2"),
         (["fit", "RATINGS", "-o", "m", "--set", "ridge"], "write NAME=VALUE"),
-        (["fit", "RATINGS", "-o", "m", "--set", "rigde=1"], "mbmf has no setting 'rigde'. There are: "),
+        (["fit", "RATINGS", "-o", "m", "--set", "rigde=1"], "bayesian has no setting 'rigde'. There are: "),
         (["fit", "RATINGS", "-o", "m", "--set", "slack=0.5"], "slack=0.5: give a number of at least 1"),
         (["fit", "RATINGS", "-o", "m", "--duplicates", "first"], "first"),
         (["fit", "RATINGS", "-o", "m", "--bounds", "0", "none", "--model", "bmf"], "needs both ends"),
@@ -149,7 +149,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
         (["compare", "RATINGS", "-o", "plot.bmp"], "the plot is a PNG, an SVG or a PDF"),
         (["tune", "RATINGS", "--k", "few"], "give whole numbers with commas between them"),
         (["tune", "RATINGS", "--grid", "ridge"], "write NAME=VALUE,VALUE"),
-        (["tune", "RATINGS", "--grid", "rigde=1,2"], "mbmf has no setting 'rigde'"),
+        (["tune", "RATINGS", "--grid", "rigde=1,2"], "bayesian has no setting 'rigde'"),
         (["recommend", "MODEL", "-o", "lists.xlsx"], "name it .csv"),
         (["recommend", "MODEL", "-o", "lists.csv", "--json"], "name the file .ndjson instead"),
         (["recommend", "MODEL", "7", "--users", "u.csv"], "not both"),

@@ -50,14 +50,14 @@ def ratings(folder):
 @pytest.fixture(scope="module")
 def model(folder, ratings):
     path = folder / "model.safetensors"
-    run("fit", ratings, "-o", path, "--k", 4, "--sweeps", 5)
+    run("fit", ratings, "-o", path, "--model", "mbmf", "--k", 4, "--sweeps", 5)
     return path
 
 
 @pytest.fixture(scope="module")
 def bayesian(folder, ratings):
     path = folder / "bayesian.safetensors"
-    run("fit", ratings, "-o", path, "--k", 3, "--sweeps", 8, "--model", "bayesian")
+    run("fit", ratings, "-o", path, "--k", 3, "--sweeps", 8)
     return path
 
 
@@ -66,7 +66,7 @@ def bayesian(folder, ratings):
 
 def test_fit_tells_of_the_data_on_stdout_and_of_its_guesses_on_stderr(ratings, tmp_path):
     path = tmp_path / "model.safetensors"
-    out, err = run("fit", ratings, "-o", path, "--k", 4, "--sweeps", 5)
+    out, err = run("fit", ratings, "-o", path, "--model", "mbmf", "--k", 4, "--sweeps", 5)
     assert "ratings by 40 users of 30 items" in out
     assert "ratings: 0.5 to 5, mean " in out
     assert "mbmf: bounds 0.5 to 5, 5 sweeps in " in out
@@ -90,7 +90,7 @@ def test_fit_reads_standard_input_and_answers_in_json(ratings, tmp_path):
 
 def test_the_same_file_and_seed_give_the_same_model(boundrec_command, ratings, model, tmp_path):
     again = tmp_path / "again.safetensors"
-    assert boundrec_command("fit", ratings, "-o", again, "--k", 4, "--sweeps", 5)[0] == 0
+    assert boundrec_command("fit", ratings, "-o", again, "--model", "mbmf", "--k", 4, "--sweeps", 5)[0] == 0
     np.testing.assert_array_equal(boundrec.load(model).user_factors_, boundrec.load(again).user_factors_)
 
 
@@ -148,7 +148,7 @@ def test_ctrl_c_keeps_the_model_of_the_last_sweep_and_says_so(folder):
     pairs = pl.DataFrame({"user": rng.integers(0, 4000, 200_000), "item": rng.integers(0, 2000, 200_000)}).unique()
     pairs.with_columns(rating=pl.Series(rng.integers(1, 6, len(pairs)))).write_csv(big)
     path = folder / "interrupted.safetensors"
-    settings = ["--set", "tol=0", "--set", "verbose=1"]
+    settings = ["--model", "mbmf", "--set", "tol=0", "--set", "verbose=1"]
     command = [SCRIPT, "fit", big, "-o", path, "--sweeps", "100000", "--threads", "1", *settings]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -188,7 +188,7 @@ def test_a_million_ratings_are_read_checked_and_saved_quickly(tmp_path):
 
 
 def test_evaluate_measures_a_model_beside_the_mean(ratings):
-    out, err = run("evaluate", ratings, "--k", 4, "--sweeps", 5, "--share", "0.2", "-n", 5)
+    out, err = run("evaluate", ratings, "--model", "mbmf", "--k", 4, "--sweeps", 5, "--share", "0.2", "-n", 5)
     lines = out.splitlines()
     assert lines[0].split() == [
         "model",
@@ -259,7 +259,9 @@ def test_compare_writes_the_same_svg_twice(boundrec_command, ratings, tmp_path):
 
 
 def test_tune_prints_a_command_that_fits_with_the_best(ratings, tmp_path):
-    out, _ = run("tune", ratings, "--k", "2,3", "--grid", "ridge=0.05,5", "--sweeps", 3, "--set", "slack=1.2")
+    out, _ = run(
+        "tune", ratings, "--model", "mbmf", "--k", "2,3", "--grid", "ridge=0.05,5", "--sweeps", 3, "--set", "slack=1.2"
+    )
     table, command = out.rstrip().rsplit("\n\n", 1)
     assert len(table.splitlines()) == 2 + 4
     assert "ridge=0.05" in command
@@ -366,7 +368,7 @@ def test_the_report_stands_alone(model, ratings, tmp_path):
     assert out == ""
     assert f"Wrote {path}" in err
     page = path.read_text(encoding="utf-8")
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 5
     assert "fitted to all of these ratings" in page
     assert "predictions lie inside their ranges" in page
     for outside in ("<script", "<link", "<img", "<iframe", 'src="', "url("):

@@ -30,7 +30,7 @@ USUAL_NAMES = {
     "member visitorid personid person viewer who u",
     "item": "itemid item iid itemidx movieid movie filmid film productid product asin parentasin isbn bookid book "
     "songid song trackid track artistid artist businessid business gameid game animeid jokeid joke articleid article "
-    "recipeid recipe venueid venue placeid place shopid what i",
+    "recipeid recipe venueid venue placeid place shopid title what i",
     "rating": "rating ratings score stars star overall value bookrating userrating grade points count plays playcount "
     "listens quantity amount weight r",
 }

@@ -22,7 +22,7 @@ EVALUATE_EXAMPLES = """Examples:
 
 boundrec evaluate ratings.csv
 
-boundrec evaluate ratings.csv --model bayesian --by-time timestamp --share 0.2
+boundrec evaluate ratings.csv --model mbmf --by-time timestamp --share 0.2
 
 boundrec evaluate train.csv --test test.csv --json
 
@@ -40,9 +40,9 @@ TUNE_EXAMPLES = """Examples:
 
 boundrec tune ratings.csv
 
-boundrec tune ratings.csv --k 10,20,40 --grid ridge=0.02,0.05,0.1 --grid slack=1,1.5
+boundrec tune ratings.csv --k 10,20,40
 
-boundrec tune ratings.csv --model bayesian --k 10,20,40
+boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=0.02,0.05,0.1 --grid slack=1,1.5
 """
 #: What tune tries where nothing else is asked for, by the model's settings.
 USUAL_RIDGES = "0.02,0.05,0.1"
@@ -72,7 +72,7 @@ def evaluate(
     header: options.Header = None,
     bounds: options.Bounds = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
-    model: options.Model = ModelName.MBMF,
+    model: options.Model = ModelName.BAYESIAN,
     history: options.History = None,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,
@@ -140,7 +140,7 @@ def compare(
     ratings: options.RatingsFile,
     models: Annotated[
         str, typer.Option(metavar="NAMES", help='Models to compare, with commas between them, or "all".')
-    ] = "mbmf,bayesian,mf",
+    ] = "bayesian,mbmf,mf",
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the plot (PNG, SVG or PDF).")] = Path(
         "boundrec-compare.png"
     ),
@@ -231,7 +231,7 @@ def tune(
     header: options.Header = None,
     bounds: options.Bounds = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
-    model: options.Model = ModelName.MBMF,
+    model: options.Model = ModelName.BAYESIAN,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     seed: options.Seed = 0,
@@ -263,7 +263,8 @@ def tune(
         results.append({"k": factors, **values, "rmse": found.rmse, "mae": found.mae, "seconds": found.seconds})
         say(f"k={factors} {_pairs(values)}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
     results.sort(key=lambda result: result["rmse"])
-    best = _command(ratings, table, ends, model, results[0], fixed, sweeps, seed)
+    chosen = [*_data_words(ratings, table, ends, duplicates), *_model_words(model, results[0], fixed, sweeps, seed)]
+    best = shlex.join(["boundrec", "fit", *chosen])
     if json:
         print_json({"results": results, "command": best})
         return
@@ -304,25 +305,20 @@ def _shown(name: str, value: Any) -> str:
     return f"{value:.4f}" if name in ("rmse", "mae") else f"{value:.1f}" if name == "seconds" else str(value)
 
 
-def _command(
-    ratings: Path,
-    table: RatingTable,
-    bounds: Ends,
-    model: ModelName,
-    best: dict[str, Any],
-    fixed: dict[str, Any],
-    sweeps: int | None,
-    seed: int,
-) -> str:
-    """The command that fits with these settings."""
-    words = ["boundrec", "fit", str(ratings), "-o", "model.safetensors"]
+def _data_words(ratings: Path, table: RatingTable, bounds: Ends, duplicates: Duplicated) -> list[str]:
+    words = [str(ratings), "-o", "model.safetensors"]
     for role in ("user", "item", "rating"):
         words += [f"--{role}", table.names[role]]
     words += ["--bounds", *("none" if end is None else f"{end:g}" for end in bounds)]
-    words += ["--model", model.value, "--k", str(best["k"])]
+    return words + (["--duplicates", duplicates.value] if duplicates is not Duplicated.RAISE else [])
+
+
+def _model_words(
+    model: ModelName, best: dict[str, Any], fixed: dict[str, Any], sweeps: int | None, seed: int
+) -> list[str]:
+    words = ["--model", model.value, "--k", str(best["k"])]
     words += ["--sweeps", str(sweeps)] if sweeps is not None else []
     chosen = {name: value for name, value in best.items() if name not in ("k", "rmse", "mae", "seconds")}
     for name, value in {**fixed, **chosen}.items():
         words += ["--set", f"{name}={value}"]
-    words += ["--seed", str(seed)] if seed else []
-    return shlex.join(words)
+    return words + (["--seed", str(seed)] if seed else [])

@@ -18,7 +18,7 @@ boundrec fit ratings.csv -o model.safetensors
 
 boundrec fit ratings.csv -o model.safetensors --user userId --item movieId --rating rating --bounds 0.5 5
 
-boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model bayesian
+boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model mbmf
 
 zcat ratings.csv.gz | boundrec fit - -o model.safetensors --json
 """
@@ -33,7 +33,7 @@ def fit(
     header: options.Header = None,
     bounds: options.Bounds = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
-    model: options.Model = ModelName.MBMF,
+    model: options.Model = ModelName.BAYESIAN,
     history: options.History = None,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 Ends = tuple[float | None, float | None]
 
-#: Class and settings behind each name; where the class's own defaults are those of the paper, what serves better.
+#: Class and settings behind each name; settings where the class's own defaults are those of the paper, not of users.
 MODELS: Mapping[ModelName, tuple[str, Mapping[str, Any]]] = {
-    ModelName.MBMF: ("MBMF", {}),
     ModelName.BAYESIAN: ("BayesianMBMF", {}),
+    ModelName.MBMF: ("MBMF", {}),
     ModelName.MF: ("MF", {"solver": "sgd", "biases": True, "ridge": 0.1, "max_iter": 100}),
     ModelName.NMF: ("NMF", {}),
     ModelName.CCDPP: ("CCDPlusPlus", {}),

@@ -107,7 +107,7 @@ def _draw_reach(axes: Axes, results: Sequence[Compared], bounds: tuple[float | N
         if end is not None:
             axes.axvline(end, color="black", linestyle="--", linewidth=1)
             axes.axvspan(end, outer, color="black", alpha=0.06, linewidth=0)
-    axes.set_title("Where predictions lie", loc="left", fontsize=11, fontweight="bold")
+    axes.set_title("Where predictions lie (red: also outside)", loc="left", fontsize=11, fontweight="bold")
     names = " and ".join(f"{end:g}" for end in ends)
     dashed = f"\ndashed: the bounds, {names}" if ends else ""
     axes.set_xlabel(f"predicted rating: all, 5 to 95 %, median{dashed}")

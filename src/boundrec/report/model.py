@@ -21,6 +21,11 @@ Codes = NDArray[np.int64]
 
 #: Items in each of the two lists, and the ratings that an item needs to be in a list by its error.
 LISTED, ENOUGH = 8, 5
+MEANING = {
+    "std": "std is the mean standard deviation of an item's ratings around their predictions, as the model sees it.",
+    "width": "width is the mean width of the ranges of an item's ratings.",
+    "RMSE": "RMSE is that of an item's ratings.",
+}
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,8 @@ def _ranges(model: Any, judged: Judged) -> str:
         f"{_all_or(kept)} ratings do, too"
         + (". " if kept.all() else "; the others contradict the ranges that the model was given. ")
     )
-    if np.ptp(width) <= 1e-9 * float(width.max()):
+    alike = _alike(width)
+    if alike:
         text += f"Every range has the same width, {in_a_sentence(float(width[0]))}."
     else:
         low, middle, high = (in_a_sentence(float(q)) for q in np.quantile(width, [0.05, 0.5, 0.95]))
@@ -182,8 +188,13 @@ def _ranges(model: Any, judged: Judged) -> str:
         as_svg(plots.places_in_range(judged.ratings, judged.predictions, judged.lower, judged.upper)),
         "Where predictions and ratings lie in their ranges, from the lower end to the upper.",
     )
-    widths = figure(as_svg(plots.widths(width)), "Widths of the ranges.")
+    widths = "" if alike else figure(as_svg(plots.widths(width)), "Widths of the ranges.")
     return f'<p>{text}</p>{_coverage(judged)}<div class="pair">{places}{widths}</div>'
+
+
+def _alike(values: Floats) -> bool:
+    """Whether values differ by no more than rounding."""
+    return bool(np.ptp(values) <= 1e-9 * np.abs(values).max())
 
 
 def _all_or(mask: NDArray[np.bool_]) -> str:
@@ -207,11 +218,11 @@ def _coverage(judged: Judged) -> str:
     if judged.std is None:
         return ""
     distance = np.abs(judged.ratings - judged.predictions) / judged.std
-    found = ", ".join(
-        f"{percent(float((distance <= reach).mean()))} for {nominal} %"
+    held = ", ".join(
+        f"{percent(float((distance <= reach).mean()))} in those of {nominal} %"
         for nominal, reach in ((50, 0.6745), (80, 1.2816), (95, 1.96))
     )
-    return f"<p>Intervals by the standard deviation hold {found} of the ratings.</p>"
+    return f"<p>Of the ratings, so many lie in the intervals that the standard deviations give: {held}.</p>"
 
 
 # --- items ----------------------------------------------------------------------------------------------------
@@ -221,10 +232,10 @@ def _certainty(model: Any, judged: Judged) -> str:
     """Items by how sure the model is of their ratings: by standard deviation, by width of the range, or by error."""
     known = judged.items >= 0
     counts = np.bincount(judged.items[known], minlength=model.n_items_)
-    values, what, least = judged.std, "mean standard deviation", 1
+    values, what, least = judged.std, "std", 1
     if values is None and judged.lower is not None and judged.upper is not None:
-        values, what = judged.upper - judged.lower, "mean width of the range"
-        if np.ptp(values) <= 1e-9 * float(values.max()):
+        values, what = judged.upper - judged.lower, "width"
+        if _alike(values):
             values = None
     if values is None:
         values, what, least = (judged.ratings - judged.predictions) ** 2, "RMSE", ENOUGH
@@ -243,9 +254,9 @@ def _certainty(model: Any, judged: Judged) -> str:
     }
     some = min(LISTED, max(1, len(order) // 2))
     note = f" Items with fewer than {least} ratings are left out." if least > 1 else ""
-    why = "" if what != "RMSE" else "All ranges are equally wide here, so items are told apart by their errors. "
+    why = "" if what != "RMSE" else "The model is equally sure of all items, so they are told apart by their errors. "
     return (
-        f"<p>{why}By {what} over each item's ratings.{note}</p>"
+        f"<p>{why}{MEANING[what]}{note}</p>"
         f'<div class="pair"><div><h3>Most certain</h3>{_item_table(shown, order[:some])}</div>'
         f"<div><h3>Least certain</h3>{_item_table(shown, order[::-1][:some])}</div></div>"
     )
@@ -258,7 +269,8 @@ def _item_table(columns: Mapping[str, Any], rows: Sequence[int] | Codes) -> str:
         first, *others = (column[row] for column in columns.values())
         cells = "".join(f"<td>{number(float(value))}</td>" for value in others)
         lines.append(f"<tr><th>{escape(str(first))}</th>{cells}</tr>")
-    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table class="items">{body}</table></div>'
 
 
 def _settings(model: Any) -> str:

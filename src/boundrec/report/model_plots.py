@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.report.drawing import BLUE, GREEN, GREY, RED, edges_of, new_canvas, plain_axes
-from boundrec.report.words import in_a_sentence
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -150,13 +149,8 @@ def widths(width: Floats) -> Canvas:
     """A histogram of the widths of the ranges."""
     canvas = new_canvas(HEIGHT)
     axes = plain_axes(canvas.subplots())
-    if np.ptp(width) <= 1e-9 * float(width.max()):
-        axes.bar([0], [len(width)], width=0.2, color=GREEN, alpha=0.7)
-        axes.set_xlim(-1, 1)
-        axes.set_xticks([0], [in_a_sentence(float(width[0]))])
-    else:
-        counts, edges = np.histogram(width, edges_of(width))
-        axes.stairs(counts, edges, fill=True, color=GREEN, alpha=0.7)
+    counts, edges = np.histogram(width, edges_of(width))
+    axes.stairs(counts, edges, fill=True, color=GREEN, alpha=0.7)
     axes.set_xlabel("width of the range")
     axes.set_ylabel("ratings")
     axes.yaxis.set_major_formatter(lambda value, _: _short(int(value)))

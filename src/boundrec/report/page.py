@@ -77,6 +77,7 @@ details { margin: 1rem 0; } summary { cursor: pointer; color: var(--accent); mar
 .cards b { display: block; color: var(--ink); font-size: 1.35rem; line-height: 1.3; }
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0 1.6rem; }
 .pair figure svg, .narrow svg { max-width: 600px; }
+.items th { white-space: normal; }
 @media print {
  :root { --ink: #000; --soft: #444; --line: #bbb; --back: #fff; --tint: #f2f2f2; --accent: #063d75; }
  body { font-size: 10.5pt; max-width: none; padding: 0; }
