@@ -325,7 +325,7 @@ def ridge_for(ratings: Ratings) -> float:
     Found by measuring, see the documentation of the defaults.
     """
     typical = 2.0 * ratings.n_ratings / (ratings.n_users + ratings.n_items)
-    return float(np.clip(0.46 / np.sqrt(typical), 0.02, 0.06))
+    return float(np.clip(0.41 / np.sqrt(typical), 0.02, 0.06))
 
 
 def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
