@@ -108,7 +108,10 @@ def test_folding_in_leaves_the_model_as_it_was_and_shares_its_items(any_fitted):
 
 def full_half_step(model, kind):
     """One half-step over all rows of one side, as a fit does it, of every restart; the model takes them over."""
-    room, held = np.sqrt(model.slack_), (HELD_BY_USERS, HELD_BY_ITEMS) if model.biases_ else (None, None)
+    room, held = (
+        np.sqrt(model.slack_),
+        (HELD_BY_USERS, HELD_BY_ITEMS) if model.user_biases_ is not None else (None, None),
+    )
     by_user, by_item = model._centred(model._ratings, np.float64)
     solved = []
     for W, H in zip(restarts(model, "user"), restarts(model, "item"), strict=True):
@@ -118,8 +121,8 @@ def full_half_step(model, kind):
         with RowPool(1, len(by_user.data)) as pool:
             half_step(side, other, pool, model.constraint, model.ridge_)
         solved.append(side.factors)
-    setattr(model, f"{kind}_factors_", stack(solved, 2 * model.biases_))
-    if model.biases_:
+    setattr(model, f"{kind}_factors_", stack(solved, 2 * (model.user_biases_ is not None)))
+    if model.user_biases_ is not None:
         setattr(model, f"{kind}_biases_", np.column_stack([rows[:, 0 if kind == "user" else 1] for rows in solved]))
 
 

@@ -281,7 +281,7 @@ def test_any_ids_come_back_as_they_were(ids):
     assert_same(index, persistence._restore_ids(source, "user_ids", "users"))
 
 
-@pytest.mark.parametrize("one", [np.datetime64("2020-01-01"), frozenset("ab"), 1j, ("a", frozenset())], ids=str)
+@pytest.mark.parametrize("one", [np.datetime64("2020-01-01"), frozenset("a"), 1j, ("a", frozenset())], ids=str)
 def test_ids_that_files_do_not_hold_are_named(one, path):
     model = NMF(1, max_iter=1, random_state=0).fit([("a", "i"), (one, "i")], [1.0, 2.0])
     with pytest.raises(TypeError, match=r"the user id .*files hold ids that are text, numbers"):

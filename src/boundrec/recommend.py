@@ -5,8 +5,8 @@ product in float32, compared with what the n-th best item so far asks for; the f
 the model itself, in float64. The comparison leaves room for float32's rounding, so nothing is ever lost by it: the
 lists are those of a full sort of all predictions, ties by item order.
 
-Items come in the order of their norms, the longest first: where |w_i||h_j| cannot reach the n-th best score, the
-product is not even taken (Cauchy-Schwarz, which the models' bounds rest on, too).
+For more than a few users, items come in the order of their norms, the longest first: where |w_i||h_j| cannot reach the
+n-th best score, the product is not even taken (Cauchy-Schwarz, which the models' bounds rest on, too).
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ Codes = NDArray[np.int64]
 USERS, ITEMS = 256, 4112
 #: Items in the first stage, a single tile; every later stage doubles what has been looked at.
 FIRST = 512
+#: For so few users, sorting the items by norm would take longer than it spares.
+FEW = 64
 #: Pairs that may wait to be scored, and the most that a block of users may hold as its lists.
 PAIRS = 1 << 19
 #: Half a unit in the last place of float32, and a few units of float64.
@@ -114,7 +116,7 @@ def top_n(
     n_jobs
         Threads; the result is the same for any number.
     """
-    shelf = Shelf(ranking, items, n)
+    shelf = Shelf(ranking, items, n, by_norm=len(users) > FEW)
     unknown = (users < 0) | ~ranking.trained[users]
     popular = Popular(ranking, items) if unknown.any() else None
 
@@ -169,16 +171,22 @@ class Tile(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, start: int, stop: int, norms: Floats, magnitudes: Floats) -> Self:
+        """The tile of these places."""
+        norm, here = norms[start:stop].max(), magnitudes[start:stop]
+        return cls(start, stop, float(norm), float(here.min()), float(here.max()))
+
 
 class Shelf:
     """The items in the order in which they are looked at, in tiles and stages; vectors in float32, scaled to 1."""
 
-    def __init__(self, ranking: Ranking, items: Codes, n: int) -> None:
+    def __init__(self, ranking: Ranking, items: Codes, n: int, by_norm: bool) -> None:
         self.ranking = ranking
         sizes = norms(ranking.items)[items]
         self.largest = float(sizes.max(initial=0.0)) or 1.0
         magnitudes = np.zeros(len(items)) if ranking.magnitudes is None else ranking.magnitudes[items]
-        order = np.lexsort((-sizes, -magnitudes))
+        order = np.lexsort((-sizes, -magnitudes)) if by_norm else np.arange(len(items))
         self.items, magnitudes, sizes = items[order], magnitudes[order], sizes[order] / self.largest
         self.place = np.full(len(ranking.items), -1, np.int64)
         self.place[self.items] = np.arange(len(items))
@@ -186,10 +194,7 @@ class Shelf:
         for start in range(0, len(items), ITEMS):
             self.vectors[start : start + ITEMS] = ranking.items[self.items[start : start + ITEMS]] / self.largest
         self.stages = [
-            [
-                Tile(start, stop, sizes[start:stop].max(), magnitudes[stop - 1], magnitudes[start])
-                for start, stop in _cuts(*stage, ITEMS)
-            ]
+            [Tile.of(start, stop, sizes, magnitudes) for start, stop in _cuts(*stage, ITEMS)]
             for stage in _stages(len(items), min(max(FIRST, 2 * n), ITEMS))
         ]
         #: What an inner product of two vectors of length 1 may be off in float32, and the rounding of its operands.

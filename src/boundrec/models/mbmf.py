@@ -233,17 +233,19 @@ class MBMF(BoundedModel):
             items.append(self.item_factors_)
             if not go_on:
                 break
-        self.user_factors_, self.item_factors_ = (stack(samples, 2 * self.biases_) for samples in (users, items))
+        self.user_factors_, self.item_factors_ = (stack(samples, 2 * self._with_biases()) for samples in (users, items))
         self.user_biases_ = self.item_biases_ = None
-        if self.biases_:
+        if self._with_biases():
             self.user_biases_ = np.column_stack([rows[:, HELD_BY_ITEMS] for rows in users])
             self.item_biases_ = np.column_stack([rows[:, HELD_BY_USERS] for rows in items])
         return go_on
 
+    def _with_biases(self) -> bool:
+        return self.constraint == "ball" if self.biases == "auto" else bool(self.biases)
+
     def _resolve(self, ratings: Ratings) -> None:
         """What "auto" stands for: on the ball what serves accuracy, on the sphere the paper's model."""
         ball = self.constraint == "ball"
-        self.biases_ = ball if self.biases == "auto" else bool(self.biases)
         self.slack_ = (SLACK if ball else 1.0) if self.slack == "auto" else float(self.slack)
         ridge = (ridge_for(ratings) if ball else 0.0) if self.ridge == "auto" else float(self.ridge)
         products = self._ranges.product(ratings.user_of_rating(), ratings.by_user.indices)
@@ -256,7 +258,7 @@ class MBMF(BoundedModel):
         solve_exactly(self, kind, rows, csr)
 
     def _n_bias_columns(self) -> int:
-        return 2 * self.biases_
+        return 0 if self.user_biases_ is None else 2
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
@@ -275,7 +277,7 @@ class MBMF(BoundedModel):
             turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
             return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
         products = ranges.product(ratings.user_of_rating(), by_user.indices)
-        if self.biases_:
+        if self._with_biases():
             mean = float(np.mean(by_user.data / products)) / self.slack_
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
