@@ -10,7 +10,8 @@ import subprocess
 import sysconfig
 
 NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:e[+-]?\d+)?")
-TOLERANCE = 0.03
+#: Of its size, and of shares near nothing.
+TOLERANCE, NOTHING = 0.03, 0.001
 
 
 def commands(body):
@@ -56,4 +57,4 @@ def agree(shown, printed):
 
 def close(one, other):
     a, b = (float(text.replace(",", "")) for text in (one, other))
-    return abs(a - b) <= TOLERANCE * max(abs(a), abs(b))
+    return abs(a - b) <= max(TOLERANCE * max(abs(a), abs(b)), NOTHING)

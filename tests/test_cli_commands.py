@@ -297,7 +297,10 @@ def test_predictions_of_a_bayesian_model_have_a_standard_deviation(boundrec_comm
     (tmp_path / "pairs.csv").write_text("user,item\n7,film 03\n")
     code, out, _ = boundrec_command("predict", bayesian, tmp_path / "pairs.csv", "--json")
     assert code == 0
-    assert json.loads(out).keys() == {"user", "item", "prediction", "std", "lower", "upper"}
+    assert list(json.loads(out)) == ["user", "item", "prediction", "lower", "upper", "std"]
+    code, out, _ = boundrec_command("recommend", bayesian, "7", "-n", 1, "--json")
+    assert code == 0
+    assert list(json.loads(out)) == ["user", "item", "rank", "score", "lower", "upper", "std"]
 
 
 @pytest.mark.parametrize("name", ["r.csv", "r.tsv", "r.ndjson", "r.parquet", "r.csv.gz"])
@@ -390,7 +393,7 @@ def test_models_with_deviations_and_without_ranges_have_reports_too(
     assert code == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "have a user or an item that the model does not know" in page
-    assert ("Intervals by the standard deviation" in page) == (name == "bayesian")
+    assert ("so many lie in the intervals" in page) == (name == "bayesian")
     assert ("has no ranges of its own" in page) == (name == "mf")
 
 

@@ -11,16 +11,17 @@ import json
 import math
 import mmap
 import os
-import secrets
 import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.files import is_special, whole_file
 from boundrec.parallel import thread_count
 
 Arrays = dict[str, NDArray[Any]]
@@ -88,34 +89,15 @@ def _header(arrays: Arrays, text: Mapping[str, str]) -> bytes:
 @contextmanager
 def _whole_or_nothing(path: str) -> Iterator[BinaryIO]:
     """A new file beside ``path`` that takes its place once all of it is on the disk."""
-    target = os.path.realpath(path)  # a link stays a link
-    folder = os.path.dirname(target)
-    if os.path.isdir(target):
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
         raise IsADirectoryError("it is a folder")
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"there is no folder {folder}")
-    temporary = os.path.join(folder, f".boundrec-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "x+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _fsync_folder(folder)
-
-
-def _fsync_folder(folder: str) -> None:
-    """Make the new name last; Windows has no such thing for folders."""
-    if os.name == "posix":
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {target.parent}")
+    if is_special(target):
+        raise OSError("it is a device or a pipe")
+    with whole_file(target) as file:
+        yield file
 
 
 # --- reading ------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def _predicted(model: Any, users: Ids, items: Ids, block: slice, names: dict[str
 
 
 def answers(model: Any, pairs: pl.DataFrame) -> dict[str, Any]:
-    """Prediction, standard deviation and range of pairs: as much of it as this kind of model has."""
+    """Prediction, range and standard deviation of pairs: as much of it as this kind of model has."""
     import polars as pl
 
     settings: dict[str, bool] = {}
@@ -140,7 +140,8 @@ def answers(model: Any, pairs: pl.DataFrame) -> dict[str, Any]:
         names += ["lower", "upper"]
     found = model.predict(pairs, **settings)
     columns = found if isinstance(found, tuple) else (found,)
-    return {name: pl.Series(column) for name, column in zip(names, columns, strict=True)}
+    named = dict(zip(names, columns, strict=True))
+    return {name: pl.Series(named[name]) for name in ("prediction", "lower", "upper", "std") if name in named}
 
 
 # --- recommend ------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ boundrec tune ratings.csv
 
 boundrec tune ratings.csv --k 10,20,40
 
-boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=0.02,0.05,0.1 --grid slack=1,1.5
+boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=auto,0.05,0.1 --grid slack=1,1.5
 """
 #: What tune tries where nothing else is asked for, by the model's settings.
 USUAL_RIDGES = "0.02,0.05,0.1"
@@ -284,8 +284,9 @@ def _grid(k: str, grid: list[str] | None, model: ModelName, fixed: dict[str, Any
         raise typer.BadParameter(f"--k {k}: give whole numbers with commas between them, such as 10,20,40.") from None
     home, _ = MODELS[model]
     if grid is None:
-        has_ridge = "ridge" in getattr(boundrec, home)().get_params() and "ridge" not in fixed
-        grid = [f"ridge={USUAL_RIDGES}"] if has_ridge else []
+        ridge = getattr(boundrec, home)().get_params().get("ridge", "none") if "ridge" not in fixed else "none"
+        own = "auto," if ridge == "auto" else ""
+        grid = [f"ridge={own}{USUAL_RIDGES}"] if ridge != "none" else []
     values: dict[str, list[Any]] = {}
     for axis in grid:
         name, equals, given = axis.partition("=")
