@@ -15,7 +15,7 @@ from benchmarks.measure import Check, Part, movielens_or_alike, save_parts, side
 from boundrec import MBMF
 from boundrec.models.base import Side
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, half_step
-from boundrec.models.fold_in import NO_RATINGS
+from boundrec.models.new_rows import NO_RATINGS
 from boundrec.parallel import RowPool
 from boundrec.ratings import Ratings
 
@@ -23,10 +23,10 @@ N_USERS, N_RATINGS, N_FACTORS = 1000, 20, 20
 #: Milliseconds that reading, checking and building the view may take beside the half-step.
 ALLOWED = 20.0
 SETTINGS: dict[str, dict[str, Any]] = {
-    "ball": {},
+    "ball": {"biases": False, "ridge": 0.0, "slack": 1.0},
     "sphere": {"constraint": "sphere"},
-    "ball with biases, ridge, slack": {"biases": True, "ridge": 0.02, "slack": 1.5},
-    "ball, magnitudes from history": {"magnitudes": "history", "on_contradiction": "widen"},
+    "ball with biases, ridge, slack": {},
+    "the same, magnitudes from history": {"magnitudes": "history", "on_contradiction": "widen"},
 }
 
 NOTES = [
@@ -89,7 +89,7 @@ def _user_half_step(model: MBMF, pairs: NDArray[Any], y: NDArray[np.float64]) ->
     ratings = Ratings.from_pairs(pairs, y)
     ratings = ratings.renumbered(ratings.users, model.item_ids_)
     csr = new.centred(ratings.by_user, new.user, new.item, np.float64)
-    room, held = np.sqrt(model.slack_), (HELD_BY_USERS, HELD_BY_ITEMS) if model.biases else (None, None)
+    room, held = np.sqrt(model.slack_), (None, None) if model.user_biases_ is None else (HELD_BY_USERS, HELD_BY_ITEMS)
     start = np.zeros_like(view.user_factors_)
     if model.constraint == "sphere":
         start[:, 0] = view.user_magnitudes_

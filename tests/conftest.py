@@ -1,7 +1,25 @@
-"""Settings that hold for the whole suite."""
+"""Settings that hold for the whole suite, and the command as its script runs it."""
 
+import sys
+
+import pytest
 from hypothesis import settings
 
 # The first call of a kernel compiles it, which no deadline should count.
 settings.register_profile("boundrec", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("boundrec")
+
+
+@pytest.fixture
+def boundrec_command(monkeypatch, capsys):
+    """Run `main` as the script does; returns the exit code, stdout and stderr."""
+    from boundrec import cli
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["boundrec", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        printed = capsys.readouterr()
+        return ended.value.code or 0, printed.out, printed.err
+
+    return run

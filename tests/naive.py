@@ -3,6 +3,11 @@
 Conventions are the paper's: Z is the 0/1 mask, H is K × M, Φ is N × (K−1). Nothing here imports boundrec.
 """
 
+import hashlib
+import re
+import struct
+import zlib
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -293,6 +298,18 @@ def bounded_completion(V, C, penalty, low, high, n_iter=4000):
     return np.clip(y, low, high)
 
 
+# --- model files (docs/model-files.md) ----------------------------------------------------------------------
+
+
+def file_checksum(content, chunk):
+    """SHA-256 of prefix and header with 64 zeros for the checksum, and of each chunk's CRC-32, little-endian."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    sealed = re.sub(rb'"checksum":"\w+"', b'"checksum":"' + b"0" * 64 + b'"', content[:start])
+    for first in range(start, len(content), chunk):
+        sealed += struct.pack("<I", zlib.crc32(content[first : first + chunk]))
+    return hashlib.sha256(sealed).hexdigest()
+
+
 # --- ranking --------------------------------------------------------------------------------------------------------
 
 
@@ -319,3 +336,15 @@ def ranking(held_out, lists, k):
 def latest(times, n):
     """Positions of the n latest, equal times in the order of the list."""
     return set(sorted(range(len(times)), key=lambda p: (times[p], p))[len(times) - n :])
+
+
+# --- top-N -----------------------------------------------------------------------------------------------------------
+
+
+def top_n(scores, seen, n):
+    """The n best columns of each row by a full sort, equal scores by column, without the pairs that were seen."""
+    lists = []
+    for row, row_scores in enumerate(scores):
+        columns = [column for column in range(len(row_scores)) if (row, column) not in seen]
+        lists.append(sorted(columns, key=lambda column: (-row_scores[column], column))[:n])
+    return lists

@@ -9,24 +9,10 @@ from pathlib import Path
 import pytest
 
 import boundrec
-from boundrec import cli, datasets
+from boundrec import datasets
 from film_sample import film_sample
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "boundrec"
-
-
-@pytest.fixture
-def boundrec_command(monkeypatch, capsys):
-    """Run `main` as the script does; returns the exit code, stdout and stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["boundrec", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return run
 
 
 @pytest.fixture

@@ -2,29 +2,39 @@
 
 import doctest
 import importlib
+import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+import console_blocks
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.glob("*.md"))
-FENCE = re.compile(r"^(?P<indent> *)```python\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>python|console)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 
 
-def python_blocks(text):
-    """Source and first line number of every python block of a page."""
+def blocks(text):
+    """Kind, source and first line number of every python and console block of a page."""
     for match in FENCE.finditer(text):
         indent = match["indent"]
         lines = [line.removeprefix(indent) for line in match["body"].splitlines(keepends=True)]
-        yield "".join(lines), text.count("\n", 0, match.start("body"))
+        yield match["kind"], "".join(lines), text.count("\n", 0, match.start("body"))
 
 
-def failures(source, line, page, names):
-    """Run one block in the page's names: as a doctest where it shows a prompt, else as plain code."""
+def failures(kind, source, line, page, names, folder):
+    """Run one block in the page's names and folder: commands, a doctest where it shows a prompt, else plain code."""
     report = []
-    if ">>>" in source:
+    if kind == "console":
+        for command, shown in console_blocks.commands(source):
+            printed = console_blocks.run(command, folder)
+            if not console_blocks.agree(shown, printed):
+                report.append(f"{page.name}, line {line + 1}: $ {command}\nshown:\n{shown}\n\nprinted:\n{printed}\n")
+    elif ">>>" in source:
         test = doctest.DocTestParser().get_doctest(source, names, page.name, str(page), line)
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.REPORT_NDIFF, verbose=False)
         runner.run(test, out=report.append, clear_globs=False)
@@ -34,16 +44,47 @@ def failures(source, line, page, names):
     return "".join(report)
 
 
-with_examples = [page for page in PAGES if any(python_blocks(page.read_text(encoding="utf-8")))]
+def runs_here(source):
+    """Whether what a block imports is installed, of the libraries that boundrec does without."""
+    return "import faiss" not in source or importlib.util.find_spec("faiss") is not None
+
+
+with_examples = [page for page in PAGES if any(blocks(page.read_text(encoding="utf-8")))]
 
 
 @pytest.mark.parametrize("page", with_examples, ids=lambda page: page.stem)
-def test_the_examples_of_a_page_run_from_top_to_bottom(page):
+def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
-    blocks = python_blocks(page.read_text(encoding="utf-8"))
-    report = "".join(failures(source, line, page, names) for source, line in blocks)
+    found = blocks(page.read_text(encoding="utf-8"))
+    report = "".join(failures(*block, page, names, tmp_path) for block in found if runs_here(block[1]))
     if report:
         pytest.fail(report, pytrace=False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("wrote m (2.5 MB)", "wrote m (2.51 MB)", True),
+        ("wrote m (2.5 MB)", "wrote m (3.5 MB)", False),
+        ("took ... s\nRMSE 0.8612", "took 12.5 s\nRMSE 0.8611\n", True),
+        ("took ... s\nRMSE 0.8612", "took 12.5 s\nMAE 0.8611\n", False),
+        ("begun\n...\ndone", "begun\ndone", True),
+        ("begun\n...\ndone", "begun\n1 of 3\n2 of 3\ndone", True),
+        ("begun\n...\ndone", "begun\n1 of 3\n2 of 3", False),
+        ("user,item\n42,Seven", "user,item\n42,Eight", False),
+        ("user,item\n42,7", "user,item\n42,8", False),
+        ("1,234 ratings", "1,240 ratings", True),
+        ("", "", True),
+        ("", "something", False),
+    ],
+)
+def test_console_blocks_are_compared_up_to_dots_and_last_digits(shown, printed, same):
+    assert console_blocks.agree(shown, printed) is same
+
+
+def test_a_command_of_a_console_block_may_go_on_to_the_next_line():
+    assert console_blocks.commands("$ a \\\n  b\nout\n$ c\n") == [("a \\\n  b", "out"), ("c", "")]
 
 
 # --- paper to code ------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_restarts_average_the_inner_products():
     norms = np.max([np.linalg.norm(w, axis=1) for w in W], axis=0)
     assert np.all(np.linalg.norm(stack(W, 2), axis=1) <= norms + 1e-12)
     model = MBMF(3, bounds=(1, 5), n_restarts=3, max_iter=2, random_state=0).fit(X, y)
-    assert model.user_factors_.shape[1] == 9
+    assert model.user_factors_.shape[1] == 2 + 9
 
 
 @given(st.integers(0, 1000), st.integers(1, 4), st.booleans())
@@ -133,12 +133,12 @@ def test_restarts_stop_together_when_asked_and_are_the_same_for_the_same_seed():
     first, again = MBMF(**model.get_params()).fit(X, y), MBMF(**model.get_params()).fit(X, y)
     assert np.array_equal(first.user_factors_, again.user_factors_)
     stopped = model.fit(X, y, callback=lambda sweep, *_: sweep == 2)
-    assert stopped.user_factors_.shape[1] == 3
+    assert stopped.user_factors_.shape[1] == 2 + 3
 
 
 def test_slack_lets_predictions_pass_where_the_range_would_hold_them_but_not_out():
     X, y = random_ratings(2, low=1, high=1.2)
-    tight = MBMF(3, bounds=(1, 5), random_state=0).fit(X, y)
+    tight = MBMF(3, bounds=(1, 5), slack=1.0, random_state=0).fit(X, y)
     loose = MBMF(3, bounds=(1, 5), slack=2.0, random_state=0).fit(X, y)
     assert loose.predict(X).min() >= 1
     assert np.unique(loose.predict(X)).size == len(y)  # no ties, as clipping would make

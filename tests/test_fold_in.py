@@ -11,27 +11,35 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import naive
-from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BoundedSVD, CCDPlusPlus
+from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BayesianMBMF, BoundedSVD, CCDPlusPlus
 from boundrec.models.base import Side
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, half_step, stack, unstack
 from boundrec.parallel import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
+#: The paper's model alone, where MBMF by default has more.
+PLAIN = {"biases": False, "ridge": 0.0, "slack": 1.0}
+
 MODELS = {
-    "ball": MBMF(4, bounds=(1, 5)),
+    "ball": MBMF(4, bounds=(1, 5), **PLAIN),
+    "as it comes": MBMF(4, bounds=(1, 5)),
     "sphere": MBMF(4, bounds=(1, 5), constraint="sphere"),
-    "form n": MBMF(4, bounds=(1, 5), form="n"),
+    "form n": MBMF(4, bounds=(1, 5), form="n", **PLAIN),
     "biases": MBMF(4, bounds=(1, 5), biases=True, ridge=0.02, slack=1.5),
-    "restarts": MBMF(3, bounds=(1, 5), n_restarts=3),
+    "restarts": MBMF(3, bounds=(1, 5), n_restarts=3, **PLAIN),
     "restarts on the sphere": MBMF(3, bounds=(1, 5), n_restarts=2, constraint="sphere"),
     "restarts with biases": MBMF(3, bounds=(1, 5), n_restarts=3, biases=True, ridge=0.02, slack=2.0),
-    "history": MBMF(4, bounds=(1, 5), magnitudes="history", on_contradiction="drop"),
+    "history": MBMF(4, bounds=(1, 5), magnitudes="history", on_contradiction="drop", **PLAIN),
     "history count": MBMF(4, bounds=(1, 5), magnitudes="history", history_count=5.0, on_contradiction="drop"),
     "history without bounds": MBMF(4, magnitudes="history", on_contradiction="drop"),
     "lower bound": MBMF(4, bounds=(0, None), on_contradiction="drop"),
     "upper bound": MBMF(4, bounds=(None, 5), on_contradiction="drop"),
-    "no bounds": MBMF(4),
+    "no bounds": MBMF(4, **PLAIN),
+}
+ALL = MODELS | {
+    "Bayesian": BayesianMBMF(3, bounds=(1, 5), burn_in=1, n_kept=3, dtype="float64"),
+    "Bayesian with history": BayesianMBMF(3, bounds=(1, 5), magnitudes="history", burn_in=1, n_kept=3),
 }
 
 
@@ -49,6 +57,15 @@ def ratings(seed=0, n=30, m=20, share=0.5, low=1.0, high=5.0):
 def fitted(request):
     X, y = ratings()
     return clone(MODELS[request.param]).set_params(max_iter=5, random_state=0).fit(X, y), X, y
+
+
+@pytest.fixture(params=ALL, ids=str)
+def any_fitted(request):
+    X, y = ratings()
+    model = clone(ALL[request.param]).set_params(max_iter=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y), X, y
 
 
 def same_model(model, before):
@@ -77,10 +94,12 @@ def test_folding_in_training_users_gives_the_rows_of_the_fit(fitted):
         assert np.allclose(ours, theirs, atol=1e-6)
 
 
-def test_folding_in_leaves_the_model_as_it_was_and_shares_its_items(fitted):
-    model, X, y = fitted
+def test_folding_in_leaves_the_model_as_it_was_and_shares_its_items(any_fitted):
+    model, X, y = any_fitted
     before = learned(model)
-    view = model.fold_in([(7, i) for i in X[:3, 1]], y[:3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some ratings may lie outside the range that history leaves them
+        view = model.fold_in([(7, i) for i in X[:3, 1]], y[:3])
     assert same_model(model, before)
     assert view.item_factors_ is model.item_factors_
     assert (view.n_users_, model.n_users_) == (1, 30)
@@ -89,7 +108,10 @@ def test_folding_in_leaves_the_model_as_it_was_and_shares_its_items(fitted):
 
 def full_half_step(model, kind):
     """One half-step over all rows of one side, as a fit does it, of every restart; the model takes them over."""
-    room, held = np.sqrt(model.slack_), (HELD_BY_USERS, HELD_BY_ITEMS) if model.biases else (None, None)
+    room, held = (
+        np.sqrt(model.slack_),
+        (HELD_BY_USERS, HELD_BY_ITEMS) if model.user_biases_ is not None else (None, None),
+    )
     by_user, by_item = model._centred(model._ratings, np.float64)
     solved = []
     for W, H in zip(restarts(model, "user"), restarts(model, "item"), strict=True):
@@ -99,8 +121,8 @@ def full_half_step(model, kind):
         with RowPool(1, len(by_user.data)) as pool:
             half_step(side, other, pool, model.constraint, model.ridge_)
         solved.append(side.factors)
-    setattr(model, f"{kind}_factors_", stack(solved, 2 * model.biases))
-    if model.biases:
+    setattr(model, f"{kind}_factors_", stack(solved, 2 * (model.user_biases_ is not None)))
+    if model.user_biases_ is not None:
         setattr(model, f"{kind}_biases_", np.column_stack([rows[:, 0 if kind == "user" else 1] for rows in solved]))
 
 
@@ -141,15 +163,16 @@ _FITTED = {}
 def fitted_once(constraint):
     if constraint not in _FITTED:
         X, y = ratings()
-        _FITTED[constraint] = MBMF(4, bounds=(1, 5), constraint=constraint, max_iter=5, random_state=0).fit(X, y)
+        model = MBMF(4, bounds=(1, 5), constraint=constraint, max_iter=5, random_state=0, **PLAIN)
+        _FITTED[constraint] = model.fit(X, y)
     return _FITTED[constraint]
 
 
-@given(st.sampled_from(sorted(MODELS)), st.integers(0, 19), st.integers(1, 5))
+@given(st.sampled_from(sorted(ALL)), st.integers(0, 19), st.integers(1, 5))
 def test_a_first_rating_gives_predictions_inside_their_ranges(name, item, rating):
     if name not in _FITTED:
         X, y = ratings()
-        _FITTED[name] = clone(MODELS[name]).set_params(max_iter=2, random_state=0, on_contradiction="keep")
+        _FITTED[name] = clone(ALL[name]).set_params(max_iter=2, random_state=0, on_contradiction="keep")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _FITTED[name].fit(X, y)
@@ -172,7 +195,7 @@ def test_underdetermined_rows_on_the_sphere_agree_in_objective_and_rated_items()
     X, y = X[first], y[first]  # two ratings and four factors
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = MBMF(4, bounds=(1, 5), constraint="sphere", max_iter=5, random_state=0).fit(X, y)
+        model = clone(MODELS["sphere"]).set_params(max_iter=5, random_state=0).fit(X, y)
         view = model.fold_in(X, y)
     assert np.allclose(view.predict(X), model.predict(X), atol=1e-6)
     assert np.sum((view.predict(X) - y) ** 2) == pytest.approx(model.objectives_[-1], abs=1e-9)
@@ -255,7 +278,7 @@ def test_history_magnitudes_of_a_new_user_are_those_of_the_paper():
 def test_contradictions_of_new_users_are_settled_as_in_the_fit():
     X, y = ratings()
     y = np.where(y > 3, 3.5, 2.5)  # history leaves narrow ranges
-    model = MBMF(3, bounds=(1, 5), magnitudes="history", max_iter=2, random_state=0).fit(X, y)
+    model = MBMF(3, bounds=(1, 5), magnitudes="history", max_iter=2, random_state=0, **PLAIN).fit(X, y)
     new = [("new", 1000), ("new", 1001)], [5.0, 3.0]
     with pytest.warns(UserWarning, match="1 of 2 ratings lie outside their own range .*user 'new', item 1000"):
         model.fold_in(*new)
@@ -311,3 +334,52 @@ def test_rivals_say_which_models_take_new_ratings(rival):
     for method in (rival().fold_in, rival().partial_fit):
         with pytest.raises(NotImplementedError, match=f"{rival.__name__} takes no new.*MBMF and BayesianMBMF do"):
             method([("new", 1)], [3.0])
+
+
+def test_a_view_recommends_what_its_users_have_not_seen_best_first(any_fitted):
+    model = any_fitted[0]
+    new, y = [("eve", 1003), ("eve", 1001), ("bob", 1002)], [5, 1, 4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some ratings may lie outside the range that history leaves them
+        view = model.fold_in(new, y)
+    items, scores = view.recommend(["bob", "eve"], n=4)
+    for user, own, values in zip(["bob", "eve"], items, scores, strict=True):
+        others = [i for i in model.item_ids_.ids.tolist() if (user, i) not in new]
+        predictions = view.predict([(user, i) for i in others])
+        assert np.allclose(values, np.sort(predictions)[::-1][:4], atol=1e-6)
+        assert np.allclose(view.predict([(user, i) for i in own]), values, atol=1e-6)
+        assert set(own.tolist()) <= set(others)
+
+
+def test_a_view_of_items_recommends_those_items():
+    model = fitted_once("ball")
+    view = model.fold_in([(100, "new"), (101, "new"), (100, "other")], [5, 4, 1], axis="items")
+    items, _ = view.recommend([100, 101, 102], n=2)
+    assert items.tolist()[:2] == [[None, None], ["other", None]]
+    assert sorted(items.tolist()[2]) == ["new", "other"]
+
+
+@pytest.mark.parametrize("form", ["n", "c"])
+def test_with_the_papers_settings_a_folded_in_row_fits_its_ratings_no_worse_than_the_fit(form):
+    X, y = ratings()
+    model = MBMF.as_in_paper(4, form=form, bounds=(1, 5), max_iter=30, random_state=0).fit(X, y)
+    view = model.fold_in(X, y)
+    assert np.allclose(np.linalg.norm(view.user_factors_, axis=1), view.user_magnitudes_)
+    for user in np.unique(X[:, 0]):
+        own = X[:, 0] == user
+        ours, theirs = (np.sum((m.predict(X[own]) - y[own]) ** 2) for m in (view, model))
+        assert ours <= theirs + 1e-9
+
+
+def test_arrays_that_cannot_be_written_serve_as_well(any_fitted):
+    """Those of a model from a file are mapped read-only."""
+    model, X, y = any_fitted
+    for value in vars(model).values():
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        view = model.fold_in(X[:9], y[:9])
+        model.partial_fit([(7, 1000), (100, "new")], [4.0, 3.0])
+    assert np.isfinite(view.predict(X[:9])).all()
+    assert np.isfinite(model.predict([(7, 1001), (7, "new")])).all()

@@ -16,14 +16,15 @@ ROOT = Path(__file__).parents[1] / "src" / "boundrec"
 LAYERS = [
     {"cli", "demo"},
     {"paper"},
+    {"report"},
     {"boundrec"},
-    {"persistence"},
+    {"persistence", "tensor_file", "stored_values"},
     {"models"},
-    {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "synthetic"},
+    {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "synthetic", "tables"},
     {"ratings"},
     {"ids"},
     {"columns", "frames"},
-    {"parallel"},
+    {"parallel", "files", "table_files"},
     {"kernels"},
 ]
 HEIGHT = {part: -depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -31,6 +31,9 @@ SOLVERS = [("exact", "ball"), ("exact", "sphere"), ("angles", "sphere")]
 each_solver = pytest.mark.parametrize(("solver", "constraint"), SOLVERS, ids=["exact ball", "exact sphere", "angles"])
 each_form = pytest.mark.parametrize("form", ["c", "n"])
 
+#: The paper's model alone, where MBMF by default has more.
+PLAIN = {"biases": False, "ridge": 0.0, "slack": 1.0}
+
 
 @st.composite
 def rating_data(draw, low=1.0, high=5.0):
@@ -66,7 +69,7 @@ def everything(model):
 def test_factors_keep_their_magnitudes_and_predictions_their_ranges(solver, constraint, form, data, k, magnitudes):
     model = MBMF(
         k, bounds=(1, 5), form=form, solver=solver, constraint=constraint, magnitudes=magnitudes, max_iter=4,
-        random_state=0,
+        random_state=0, **PLAIN,
     )  # fmt: skip
     quiet_fit(model, *data)
     for factors, radius in (
@@ -89,7 +92,8 @@ def test_factors_keep_their_magnitudes_and_predictions_their_ranges(solver, cons
 def test_predictions_at_the_very_end_of_the_range_do_not_pass_it(dtype, data):
     """All ratings at one end push w·h against r·s, where rounding would show."""
     X, y = data
-    model = quiet_fit(MBMF(2, bounds=(0.1, 0.7), dtype=dtype, max_iter=6, random_state=0), X, np.full(len(y), 0.7))
+    model = MBMF(2, bounds=(0.1, 0.7), dtype=dtype, max_iter=6, random_state=0, **PLAIN)
+    quiet_fit(model, X, np.full(len(y), 0.7))
     prediction = model.predict(everything(model))
     assert np.all((prediction >= 0.1) & (prediction <= 0.7))
     assert model.predict(X).max() == pytest.approx(0.7, abs=1e-4)
@@ -119,7 +123,7 @@ def test_dynamic_and_searched_steps_never_raise_the_objective(form, data):
 @given(data=rating_data())
 def test_the_reported_objective_is_the_squared_error_of_the_training_predictions(solver, constraint, data):
     X, y = data
-    model = MBMF(3, bounds=(1, 5), solver=solver, constraint=constraint, max_iter=3, random_state=0)
+    model = MBMF(3, bounds=(1, 5), solver=solver, constraint=constraint, max_iter=3, random_state=0, **PLAIN)
     quiet_fit(model, X, y)
     assert np.sum((model.predict(X) - y) ** 2) == pytest.approx(model.objectives_[-1], rel=1e-9, abs=1e-9)
 
@@ -203,7 +207,7 @@ def test_in_the_ball_the_fit_finds_what_scipy_finds_under_the_same_constraints()
     found = [
         minimize(function, x, jac=True, method="SLSQP", constraints=inside, options={"maxiter": 500}) for x in starts
     ]
-    model = MBMF(3, bounds=(1, 5), max_iter=500, tol=1e-12)
+    model = MBMF(3, bounds=(1, 5), max_iter=500, tol=1e-12, **PLAIN)
     ours = [clone(model).set_params(random_state=seed).fit(X, y).objectives_[-1] for seed in range(12)]
     best = min(f.fun for f in found if f.success)
     assert min(ours) == pytest.approx(best, rel=1e-4, abs=1e-6)

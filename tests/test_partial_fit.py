@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from boundrec import MBMF, Ratings
-from boundrec.models.fold_in import started
-from test_fold_in import MODELS, full_half_step, learned, ratings, same_model
+from boundrec import MBMF, Ratings, load
+from test_fold_in import ALL, MODELS, full_half_step, learned, ratings, same_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -26,11 +25,17 @@ NEW_X, NEW_Y = (
 def fit(name, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return clone(MODELS[name]).set_params(max_iter=4, random_state=0).fit(X, y)
+        return clone(ALL[name]).set_params(max_iter=4, random_state=0).fit(X, y)
 
 
 @pytest.fixture(params=MODELS, ids=str)
 def fitted(request):
+    X, y = ratings()
+    return fit(request.param, X, y)
+
+
+@pytest.fixture(params=ALL, ids=str)
+def any_fitted(request):
     X, y = ratings()
     return fit(request.param, X, y)
 
@@ -50,7 +55,7 @@ def test_rows_with_new_ratings_are_those_of_full_half_steps_on_all_ratings(fitte
     for kind, n in (("user", 30), ("item", 20)):
         magnitudes = getattr(model, f"{kind}_magnitudes_")
         assert np.array_equal(magnitudes[:n], getattr(before, f"{kind}_magnitudes_"))
-        for name, rows in started(before, kind, magnitudes[n:]).items():
+        for name, rows in before._start_rows(kind, magnitudes[n:]).items():
             setattr(full, name, np.concatenate([getattr(before, name), rows]))
     known_users = full.user_factors_[:30].copy(), None if full.user_biases_ is None else full.user_biases_[:30].copy()
     full_half_step(full, "user")
@@ -69,25 +74,26 @@ def test_rows_with_new_ratings_are_those_of_full_half_steps_on_all_ratings(fitte
     assert np.allclose(model.user_factors_[users], full.user_factors_[users], atol=1e-6)
 
 
-def test_all_other_rows_keep_their_bits(fitted):
-    before = learned(fitted)
+def test_all_other_rows_keep_their_bits(any_fitted):
+    fitted, before = any_fitted, learned(any_fitted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert fitted.partial_fit(NEW_X, NEW_Y) is fitted
     users, items = codes_of_new(fitted)
     assert (fitted.n_users_, fitted.n_items_) == (31, 21)
-    for name in ("user_factors_", "user_biases_", "user_magnitudes_"):
+    for name in ("user_factors_", "user_biases_", "user_spread_", "user_magnitudes_"):
         if name in before:
             rest = np.delete(np.arange(30), users[users < 30])
             assert np.array_equal(getattr(fitted, name)[rest], before[name][rest])
-    for name in ("item_factors_", "item_biases_", "item_magnitudes_"):
+    for name in ("item_factors_", "item_biases_", "item_spread_", "item_magnitudes_"):
         if name in before:
             rest = np.delete(np.arange(20), items[items < 20])
             assert np.array_equal(getattr(fitted, name)[rest], before[name][rest])
     assert not np.array_equal(fitted.user_factors_[1], before["user_factors_"][1])
 
 
-def test_every_prediction_stays_inside_its_range(fitted):
+def test_every_prediction_stays_inside_its_range(any_fitted):
+    fitted = any_fitted
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted.partial_fit(NEW_X, NEW_Y)
@@ -223,3 +229,18 @@ def test_without_the_ratings_of_the_fit_a_sentence_says_where_they_are_kept():
     view = model.fold_in([("new", 1000)], [3.0])
     with pytest.raises(ValueError, match="keep_ratings=True"):
         view.partial_fit([("new", 1001)], [3.0])
+
+
+def test_a_model_from_a_file_takes_new_ratings_as_before_if_it_has_its_old_ones(any_fitted, tmp_path):
+    any_fitted.save(tmp_path / "with.safetensors", keep_ratings=True)
+    any_fitted.save(tmp_path / "without.safetensors")
+    loaded, without = (load(tmp_path / f"{name}.safetensors") for name in ("with", "without"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        view, view_before = without.fold_in(NEW_X[2:4], NEW_Y[2:4]), any_fitted.fold_in(NEW_X[2:4], NEW_Y[2:4])
+        any_fitted.partial_fit(NEW_X, NEW_Y)
+        loaded.partial_fit(NEW_X, NEW_Y)
+    assert same_model(loaded, learned(any_fitted))
+    assert np.array_equal(view.predict(NEW_X[2:4]), view_before.predict(NEW_X[2:4]))
+    with pytest.raises(ValueError, match="save the model with keep_ratings=True"):
+        without.partial_fit(NEW_X, NEW_Y)

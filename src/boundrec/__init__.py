@@ -12,10 +12,23 @@ if TYPE_CHECKING:
     from boundrec.models.mbmf import MBMF
     from boundrec.models.mf import MF
     from boundrec.models.nmf import NMF
+    from boundrec.persistence import load
     from boundrec.ratings import Ratings
 
 __version__ = "0.1.0"
-__all__ = ["BMCADMM", "BMF", "MBMF", "MF", "NMF", "BayesianMBMF", "BoundedSVD", "CCDPlusPlus", "Ratings", "__version__"]
+__all__ = [
+    "BMCADMM",
+    "BMF",
+    "MBMF",
+    "MF",
+    "NMF",
+    "BayesianMBMF",
+    "BoundedSVD",
+    "CCDPlusPlus",
+    "Ratings",
+    "__version__",
+    "load",
+]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {
@@ -28,6 +41,7 @@ _HOMES = {
     "MF": "boundrec.models.mf",
     "NMF": "boundrec.models.nmf",
     "Ratings": "boundrec.ratings",
+    "load": "boundrec.persistence",
 }
 
 

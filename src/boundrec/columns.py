@@ -79,7 +79,7 @@ def id_column(ids: Any, name: str) -> Column:
         if np.ndim(ids) != 1:
             raise ValueError(f"{name} must be one column of ids, but has shape {np.shape(ids)}")
         return _with_gaps(ids) if np.ma.is_masked(ids) else np.asarray(ids)
-    raise TypeError(f"{name}={short(ids)} is not a column of ids: pass a list, such as [{short(ids)}] for one id")
+    raise TypeError(f"{name}={short(ids)} is not a column of ids: pass a list, for one id a list of one")
 
 
 def _with_gaps(masked: Any) -> NDArray[Any]:

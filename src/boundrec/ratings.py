@@ -144,6 +144,27 @@ class Ratings:
         return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
 
     @classmethod
+    def from_codes(
+        cls,
+        users: tuple[IdIndex, NDArray[np.int32]],
+        items: tuple[IdIndex, NDArray[np.int32]],
+        y: Any,
+    ) -> Ratings:
+        """Read ratings whose ids are numbered already, as `IdIndex.encode` does it; each pair must be there once.
+
+        Parameters
+        ----------
+        users, items
+            The ids, and the row number of each rating's user and item.
+        y
+            One finite number for each rating.
+        """
+        values = read_numbers(y, "y", "rating")
+        if values.size == 0:
+            raise ValueError("y is empty: give at least one rating")
+        return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
+
+    @classmethod
     def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
         """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
 
@@ -207,7 +228,7 @@ class Ratings:
         weights = weights[mask] if weights.size else weights
         _check_some_weight(weights)
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
-        return Ratings(by_user, _transposed(by_user, self.n_items), self.users, self.items)
+        return Ratings(by_user, transposed(by_user, self.n_items), self.users, self.items)
 
     def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
         """The same ratings under the row numbers of other indices, which know all of their ids."""
@@ -326,7 +347,7 @@ def _assemble(entries: _Entries, users: IdIndex, items: IdIndex, duplicates: str
     weights = entries.weights if np.any(entries.weights != 1) else np.empty(0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.users, minlength=len(users)))))
     by_user = Csr(indptr, entries.items, entries.values, weights)
-    return Ratings(by_user, _transposed(by_user, len(items)), users, items)
+    return Ratings(by_user, transposed(by_user, len(items)), users, items)
 
 
 def _check_finite(entries: _Entries, users: IdIndex, items: IdIndex) -> None:
@@ -374,7 +395,7 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
     return _Entries(users[starts], items[starts], mean, weights)
 
 
-def _transposed(csr: Csr, n_columns: int) -> Csr:
+def transposed(csr: Csr, n_columns: int) -> Csr:
     """The other row order. Transposition keeps stored zeros and sorts the indices of every row."""
     shape = (csr.indptr.size - 1, n_columns)
     other = csr_array((csr.data, csr.indices, csr.indptr), shape=shape).tocsc()

@@ -5,8 +5,8 @@ product in float32, compared with what the n-th best item so far asks for; the f
 the model itself, in float64. The comparison leaves room for float32's rounding, so nothing is ever lost by it: the
 lists are those of a full sort of all predictions, ties by item order.
 
-Items come in the order of their norms, the longest first: where |w_i||h_j| cannot reach the n-th best score, the
-product is not even taken (Cauchy-Schwarz, which the models' bounds rest on, too).
+For more than a few users, items come in the order of their norms, the longest first: where |w_i||h_j| cannot reach the
+n-th best score, the product is not even taken (Cauchy-Schwarz, which the models' bounds rest on, too).
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ Codes = NDArray[np.int64]
 #: Users searched for together, and items whose products with them are taken at a time: what the second-level cache
 #: holds. The width is no power of two, or the rows of a product would all fall on the same few lines of the cache.
 USERS, ITEMS = 256, 4112
-#: Items in the first stage; every later one doubles what has been looked at.
+#: Items in the first stage, a single tile; every later stage doubles what has been looked at.
 FIRST = 512
+#: For so few users, sorting the items by norm would take longer than it spares.
+FEW = 64
 #: Pairs that may wait to be scored, and the most that a block of users may hold as its lists.
 PAIRS = 1 << 19
 #: Half a unit in the last place of float32, and a few units of float64.
 ROUNDING, ROUNDING_OF_SCORES = 2.0**-24, 2e-15
+#: Vectors this short, next to the longest, lose more to float32's smallest numbers than to its rounding.
+SHORTEST = 1e-30
 
 
 class Seen(NamedTuple):
@@ -112,7 +116,7 @@ def top_n(
     n_jobs
         Threads; the result is the same for any number.
     """
-    shelf = Shelf(ranking, items, n)
+    shelf = Shelf(ranking, items, n, by_norm=len(users) > FEW)
     unknown = (users < 0) | ~ranking.trained[users]
     popular = Popular(ranking, items) if unknown.any() else None
 
@@ -167,16 +171,22 @@ class Tile(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, start: int, stop: int, norms: Floats, magnitudes: Floats) -> Self:
+        """The tile of these places."""
+        norm, here = norms[start:stop].max(), magnitudes[start:stop]
+        return cls(start, stop, float(norm), float(here.min()), float(here.max()))
+
 
 class Shelf:
     """The items in the order in which they are looked at, in tiles and stages; vectors in float32, scaled to 1."""
 
-    def __init__(self, ranking: Ranking, items: Codes, n: int) -> None:
+    def __init__(self, ranking: Ranking, items: Codes, n: int, by_norm: bool) -> None:
         self.ranking = ranking
         sizes = norms(ranking.items)[items]
         self.largest = float(sizes.max(initial=0.0)) or 1.0
         magnitudes = np.zeros(len(items)) if ranking.magnitudes is None else ranking.magnitudes[items]
-        order = np.lexsort((-sizes, -magnitudes))
+        order = np.lexsort((-sizes, -magnitudes)) if by_norm else np.arange(len(items))
         self.items, magnitudes, sizes = items[order], magnitudes[order], sizes[order] / self.largest
         self.place = np.full(len(ranking.items), -1, np.int64)
         self.place[self.items] = np.arange(len(items))
@@ -184,11 +194,8 @@ class Shelf:
         for start in range(0, len(items), ITEMS):
             self.vectors[start : start + ITEMS] = ranking.items[self.items[start : start + ITEMS]] / self.largest
         self.stages = [
-            [
-                Tile(start, stop, sizes[start:stop].max(), magnitudes[stop - 1], magnitudes[start])
-                for start, stop in _cuts(*stage, ITEMS)
-            ]
-            for stage in _stages(len(items), max(FIRST, 2 * n))
+            [Tile.of(start, stop, sizes, magnitudes) for start, stop in _cuts(*stage, ITEMS)]
+            for stage in _stages(len(items), min(max(FIRST, 2 * n), ITEMS))
         ]
         #: What an inner product of two vectors of length 1 may be off in float32, and the rounding of its operands.
         self.error = (self.vectors.shape[1] + 8) * ROUNDING
@@ -244,29 +251,31 @@ class Search:
             found: list[tuple[Codes, Codes]] = []
             for tile in stage:
                 found.append(self._hits(tile, least))
-                if sum(len(rows) for rows, _ in found) > PAIRS:
+                if tile is stage[-1] or sum(len(rows) for rows, _ in found) > PAIRS:
                     self._enter(found)
                     found, least = [], np.maximum(least, self.best[:, -1])
-            self._enter(found)
         missing = self.best == -np.inf
         self.best[missing], self.best_items[missing] = np.nan, -1
         return Lists(self.best_items, self.best)
 
     def _first_guess(self, tile: Tile) -> Floats:
-        """The score of the n-th best item: at least that of the last of any n items."""
+        """What an item of the first tile must reach: the least score of n of them, whichever.
+
+        Where users have seen so much that it takes seen ones to make n, all the unseen ones are among the n and pass.
+        """
         if tile.stop < self.n:
             return np.full(len(self.users), -np.inf)
-        products = self._products(tile, np.arange(len(self.users)))
-        places = np.argpartition(-products, self.n - 1, axis=1)[:, : self.n]
-        scores = self._scores(np.repeat(np.arange(len(self.users)), self.n), places.ravel()).reshape(places.shape)
-        unseen = np.take_along_axis(products, places, axis=1) > -np.inf
-        return np.asarray(np.where(unseen, scores, -np.inf).min(axis=1))
+        rows = np.arange(len(self.users))
+        places = np.argpartition(-self._products(tile, rows), self.n - 1, axis=1)[:, : self.n]
+        scores = self._scores(np.repeat(rows, self.n), places.ravel())
+        return np.asarray(scores.reshape(places.shape).min(axis=1))
 
     def _hits(self, tile: Tile, least: Floats) -> tuple[Codes, Codes]:
         """Rows and places on the shelf of the pairs that might reach a score, and a few more."""
         least = least - ROUNDING_OF_SCORES * np.abs(least)
         needed = self.shelf.ranking.needed(self.users, least, tile.low, tile.high) / self.reach
-        needed = np.maximum(needed - self.shelf.error * tile.norm, -2.0)  # what is seen lies below
+        error = self.shelf.error * max(tile.norm, SHORTEST)
+        needed = np.maximum(needed - error, -2.0)  # what is seen lies below
         rows = np.flatnonzero(needed <= tile.norm)
         if not len(rows):
             return rows, rows

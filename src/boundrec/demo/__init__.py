@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from boundrec import datasets
+from boundrec import datasets, files
 from boundrec.datasets import Dataset
 from boundrec.demo.comparison import (
     Result,
@@ -19,8 +18,9 @@ from boundrec.demo.comparison import (
     kernels_are_cached,
     models,
 )
-from boundrec.demo.terminal import can_print_bars, favourites, percent, results_table, titles_table, top_titles
+from boundrec.demo.terminal import can_print_bars, favourites, results_table, titles_table, top_titles
 from boundrec.models.mbmf import MBMF
+from boundrec.report.words import percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,15 +30,7 @@ def check_writable(output: Path) -> None:
     """Refuse, before any work is done, a file that could not be written in the end."""
     if output.suffix.lower() != ".png":
         raise ValueError(f"the plot is a PNG, and {output.name!r} does not end in .png.")
-    if output.is_dir():
-        raise OSError(f"Cannot write the plot: {output} is a folder. Pass the name of a file with --output.")
-    try:
-        TemporaryFile(dir=output.parent).close()
-    except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise OSError(
-            f"Cannot write the plot to the folder {output.parent} ({reason}). Pass another with --output."
-        ) from None
+    files.check_writable(output, "plot")
 
 
 def prepare(output: Path, user: int, seed: int) -> tuple[Split, int]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from boundrec.demo.comparison import BINS, BOUNDS, MEANS, OWN, PLAIN, SCALE, Result
-from boundrec.demo.terminal import percent
+from boundrec.report.words import percent
 
 COLOURS = {MEANS: "#6b6b6b", PLAIN: "#d1495b", SCALE: "#2a6f97", OWN: "#52b2a5"}
 

@@ -9,23 +9,15 @@ import numpy as np
 from boundrec.datasets import Dataset
 from boundrec.demo.comparison import BOUNDS, Result
 from boundrec.models.mbmf import MBMF
+from boundrec.report.words import open_table, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def _open_table() -> Table:
-    """A table with a rule of dashes under its heads and nothing else, alike in every encoding."""
-    from rich.box import Box
-    from rich.table import Table
-
-    only_a_rule = Box("\n".join(["    ", "    ", " -- ", *["    "] * 5]) + "\n", ascii=True)
-    return Table(box=only_a_rule, show_edge=False, padding=(0, 1, 0, 0))
-
-
 def results_table(results: list[Result]) -> Table:
     """Errors on the held-out ratings, the reach of all predictions, and the time to fit."""
-    table = _open_table()
+    table = open_table()
     table.add_column("model", no_wrap=True)
     low, high = BOUNDS
     for heading in ("RMSE", "MAE", f"outside {low:g}..{high:g}", "lowest", "highest", "seconds"):
@@ -42,11 +34,6 @@ def results_table(results: list[Result]) -> Table:
             f"{result.seconds:.2f}",
         )
     return table
-
-
-def percent(share: float) -> str:
-    """A share for readers; a few among millions do not become 0 %."""
-    return "< 0.01 %" if 0 < share < 1e-4 else f"{100 * share:.2f} %"
 
 
 # --- the list of titles ---------------------------------------------------------------------------------------
@@ -90,7 +77,7 @@ def titles_table(recommendations: list[Recommendation], width: int, plain: bool)
     bar_width = min(55, max(10, width - title_width - 31))
     low, high = BOUNDS
     scale = f"{low:g}".ljust(bar_width - len(f"{high:g}")) + f"{high:g}"
-    table = _open_table()
+    table = open_table()
     table.add_column("", justify="right", min_width=2)
     table.add_column("title", width=title_width, no_wrap=True, overflow="crop" if plain else "ellipsis")
     table.add_column("predicted", justify="right", no_wrap=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,6 +112,29 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
     #: Settings that are one of a few words.
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {"on_unknown": UNKNOWN, "duplicates": DUPLICATES}
     MIN_FACTORS: ClassVar[int] = 1
+    #: What a file holds of a fitted model besides its settings: each attribute's kind, and the sizes of an array by
+    #: name (:mod:`boundrec.persistence`).
+    STATE: ClassVar[dict[str, str]] = {
+        "user_ids_": "ids users",
+        "item_ids_": "ids items",
+        "n_users_": "size users",
+        "n_items_": "size items",
+        "n_features_in_": "number",
+        "user_factors_": "floats users width",
+        "item_factors_": "floats items width",
+        "mean_": "number",
+        "user_means_": "floats users",
+        "item_means_": "floats items",
+        "_user_seen": "bools users",
+        "_item_seen": "bools items",
+        "_seen": "seen",
+        "objectives_": "numbers",
+        "seconds_": "numbers",
+        "n_iter_": "number",
+        "n_rejected_": "number",
+        "eval_errors_": "numbers",
+        "best_iter_": "optional number",
+    }
     #: What every sweep changes, and what a fit that goes back to an earlier sweep takes from there.
     OF_THE_SWEEP: ClassVar[tuple[str, ...]] = ("user_factors_", "item_factors_")
 
@@ -411,8 +435,27 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         self.n_users_, self.n_items_ = ratings.n_users, ratings.n_items
         weights = ratings.by_user.weights
         self.mean_ = float(np.average(ratings.by_user.data, weights=weights if weights.size else None))
-        self.user_means_, self._user_seen = _shrunken_means(ratings.by_user, self.mean_)
-        self.item_means_, self._item_seen = _shrunken_means(ratings.by_item, self.mean_)
+        self.user_means_, self._user_seen = shrunken_means(ratings.by_user, self.mean_)
+        self.item_means_, self._item_seen = shrunken_means(ratings.by_item, self.mean_)
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], keep_ratings: bool = False) -> None:
+        """Write the fitted model to one file, for `boundrec.load`.
+
+        The file is written whole or not at all: a model that was there before stays until the new one is complete.
+
+        Parameters
+        ----------
+        path
+            Where to; ``.safetensors`` is the usual ending.
+        keep_ratings
+            Also store the ratings of the fit, which `partial_fit` needs. Which items a user has rated is always
+            stored.
+        """
+        from boundrec import persistence
+
+        persistence.save(self, path, keep_ratings)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -434,7 +477,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a setting is a real number (True and False are not)."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
@@ -450,7 +493,7 @@ def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
     return products
 
 
-def _shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
+def shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
     """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings."""
     counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
     return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), np.diff(csr.indptr) > 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,10 @@ from boundrec.models.base import BLOCK, Callback, Codes, Floats, Side, StoppingR
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.models.gibbs import PRIOR_NOISE, Kept, KeptSide, Prior, Rows, Sample, held_by, sample_side
+from boundrec.models.new_draws import draw_from_priors, start_from_priors
 from boundrec.models.slack import STEEPEST
 from boundrec.parallel import RowPool
-from boundrec.ratings import Ratings
+from boundrec.ratings import Csr, Ratings
 
 
 def slack_for(n_factors: int) -> float:
@@ -115,6 +116,20 @@ class BayesianMBMF(BoundedModel):
     True
     """
 
+    STATE: ClassVar[dict[str, str]] = {
+        **BoundedModel.STATE,
+        "user_biases_": "floats users kept",
+        "item_biases_": "floats items kept",
+        "user_spread_": "floats users spreads",
+        "item_spread_": "floats items spreads",
+        "user_prior_means_": "floats kept free",
+        "user_prior_precisions_": "floats kept free free",
+        "item_prior_means_": "floats kept free",
+        "item_prior_precisions_": "floats kept free free",
+        "noise_variances_": "floats kept",
+        "noise_": "number",
+        "eval_predictions_": "optional floats evaluated",
+    }
     tol, patience = 0.0, 1  # a sampler has no objective to bring to rest
     _chain: Chain | None = None
     eval_predictions_: Floats
@@ -341,6 +356,14 @@ class BayesianMBMF(BoundedModel):
         self.eval_predictions_ = self._led_back(inner, self._ranges.product(users, items))
         return self.eval_predictions_
 
+    # --- what comes after the fit ---------------------------------------------------------------------------
+
+    def _start_rows(self, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+        return start_from_priors(self, kind, magnitudes)
+
+    def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
+        draw_from_priors(self, kind, rows, csr)
+
     # --- predictions ----------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_range: bool = False, return_std: bool = False) -> Any:
@@ -363,10 +386,7 @@ class BayesianMBMF(BoundedModel):
         answer = super().predict(X, return_range)
         if not return_std:
             return answer
-        users, items = self._codes(X)
-        std = np.empty(len(users))
-        for block, samples, within in self._sampled(users, items):
-            std[block] = np.sqrt(samples.var(axis=1) + within + self.noise_**2)
+        std = self._std(*self._codes(X))
         return (answer[0], std, *answer[1:]) if return_range else (answer, std)
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Floats:
@@ -383,6 +403,16 @@ class BayesianMBMF(BoundedModel):
             found[block] = _mixture_quantiles(samples, np.sqrt(within + self.noise_**2), wanted)
         lower, upper = self._ranges.interval(self._ranges.product(users, items))
         return np.clip(found, lower[:, None], upper[:, None])
+
+    def _std(self, users: Codes, items: Codes) -> Floats:
+        """Standard deviation of a rating: what the samples disagree on, what they leave open, and the noise."""
+        std = np.empty(len(users))
+        for block, samples, within in self._sampled(users, items):
+            std[block] = np.sqrt(samples.var(axis=1) + within + self.noise_**2)
+        return std
+
+    def _n_bias_columns(self) -> int:
+        return 2
 
     def _sampled(self, users: Codes, items: Codes) -> Iterator[tuple[slice, Floats, Floats]]:
         """What each kept sample predicts for each pair (a column a sample), and the variance around that, in blocks.

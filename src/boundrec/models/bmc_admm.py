@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,7 @@ class BMCADMM(RivalModel):
     """
 
     NEEDS_BOUNDS = True
+    STATE: ClassVar[dict[str, str]] = {**RivalModel.STATE, "max_violation_": "number", "rho_": "number"}
     OF_THE_SWEEP = (*RivalModel.OF_THE_SWEEP, "rho_")
 
     def __init__(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, is_number, warn
@@ -45,6 +45,14 @@ class BoundedModel(FactorisationModel):
         **FactorisationModel.CHOICES,
         "form": FORMS,
         "on_contradiction": CONTRADICTIONS,
+    }
+    STATE: ClassVar[dict[str, str]] = {
+        **FactorisationModel.STATE,
+        "_ranges": "ranges",
+        "user_magnitudes_": "floats users",
+        "item_magnitudes_": "floats items",
+        "infeasible_share_": "number",
+        "slack_": "number",
     }
     MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)
 
@@ -192,12 +200,12 @@ class BoundedModel(FactorisationModel):
 
         return partial_fit(self, X, y, sample_weight)
 
-    def _unknown_row(self, kind: str) -> tuple[Floats, Floats | None]:
-        """Factors that a new user or item starts from, in units of the magnitude, and biases if there are any."""
+    def _start_rows(self, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
+        """What the model learns of each row of a side ("user" or "item"), by name: where new rows start."""
         raise NotImplementedError
 
     def _solve_rows(self, kind: str, rows: Codes, csr: Csr) -> None:
-        """Solve some rows of one side ("user" or "item") with the other fixed, in place, from their centred ratings."""
+        """Learn some rows of a side, in place, from their ratings in row order, with the other side fixed."""
         raise NotImplementedError
 
     # --- predictions ----------------------------------------------------------------------------------------

@@ -10,14 +10,13 @@ import copy
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.models.base import Codes, Floats, Side, _shrunken_means, warn
+from boundrec.models.base import Floats, shrunken_means, warn
 from boundrec.models.bounded import BoundedModel
-from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, half_step, stack, unstack
+from boundrec.models.new_rows import OTHER
 from boundrec.models.stopping import trained_codes
-from boundrec.parallel import RowPool
 from boundrec.ranges import (
     Ranges,
     check_bounds,
@@ -32,12 +31,6 @@ from boundrec.recommend import Seen
 
 Model = TypeVar("Model", bound=BoundedModel)
 
-OTHER = {"user": "item", "item": "user"}
-#: The coordinate that each side holds fixed where there are biases.
-HELD = {"user": HELD_BY_USERS, "item": HELD_BY_ITEMS}
-#: The ratings of a side that is only looked at.
-NO_RATINGS = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
-
 
 def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
@@ -51,12 +44,12 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
     ids, csr = of_side(ratings, kind)
     view = copy.copy(model)
     view._ratings, view._seen, view._ranges = None, Seen.of(given), ranges
-    means, seen = _shrunken_means(csr, model.mean_)
+    means, seen = shrunken_means(csr, model.mean_)
     learned = {"ids_": ids, "means_": means, "magnitudes_": getattr(ranges, kind)}
     view.__dict__.update({f"{kind}_{name}": value for name, value in learned.items()})
     view.__dict__.update({f"n_{kind}s_": len(ids), f"_{kind}_seen": seen})
-    view.__dict__.update(started(model, kind, getattr(ranges, kind)))
-    view._solve_rows(kind, np.arange(len(ids)), centred(view, kind, csr))
+    view.__dict__.update(model._start_rows(kind, getattr(ranges, kind)))
+    view._solve_rows(kind, np.arange(len(ids)), csr)
     return view
 
 
@@ -115,68 +108,3 @@ def settle_new(
     if outside.any() and how == "keep":
         warn(describe_contradictions(ratings, ranges, outside))
     return settled, ranges
-
-
-# --- rows ---------------------------------------------------------------------------------------------------
-
-
-def centred(model: BoundedModel, kind: str, csr: Csr, rows: Codes | slice = slice(None)) -> Csr:
-    """Ratings of some rows with the centres of their ranges taken off."""
-    ranges, dtype = model._ranges, getattr(model, f"{kind}_factors_").dtype
-    return ranges.centred(csr, getattr(ranges, kind)[rows], getattr(ranges, OTHER[kind]), dtype)
-
-
-def started(model: BoundedModel, kind: str, magnitudes: Floats) -> dict[str, NDArray[np.floating]]:
-    """Where new rows start: from the row of somebody unknown, scaled to their magnitudes."""
-    unit, biases = model._unknown_row(kind)
-    radius = np.sqrt(model.slack_) * magnitudes[:, None]
-    dtype = getattr(model, f"{kind}_factors_").dtype
-    rows = {f"{kind}_factors_": (radius * unit).astype(dtype)}
-    return rows if biases is None else rows | {f"{kind}_biases_": (radius * biases).astype(dtype)}
-
-
-def unknown_row(model: Any, kind: str) -> tuple[Floats, Floats | None]:
-    """Where an exact solve starts, in units of the magnitude, and its biases: the start decides only on the sphere.
-
-    There a row with few ratings keeps the part of its start that they say nothing about, so it starts from the mean
-    direction of the others.
-    """
-    factors = getattr(model, f"{kind}_factors_")
-    biases = getattr(model, f"{kind}_biases_")
-    unit = np.zeros(factors.shape[1])
-    if biases is not None:
-        unit[HELD[kind]] = np.sqrt(HELD_SHARE)
-        return unit, np.zeros(biases.shape[1])
-    if model.constraint == "sphere":
-        mean = (factors / getattr(model, f"{kind}_magnitudes_")[:, None]).mean(axis=0, dtype=np.float64)
-        blocks = mean.reshape(-1, model.n_factors)
-        blocks[~blocks.any(axis=1), 0] = 1.0
-        unit = (blocks / np.linalg.norm(blocks, axis=1, keepdims=True)).ravel() / np.sqrt(len(blocks))
-    return unit, None
-
-
-def solve_exactly(model: Any, kind: str, rows: Codes, csr: Csr) -> None:
-    """The half-step of exact alternation on some rows, in place: each restart on its own, then stacked again.
-
-    ``csr`` has the centred ratings of these rows. Of the other side only what they rate is looked at.
-    """
-    other = OTHER[kind]
-    rated, indices = np.unique(csr.indices, return_inverse=True)
-    csr = csr._replace(indices=indices.astype(np.int32))
-    radius = np.sqrt(model.slack_) * getattr(model, f"{kind}_magnitudes_")[rows]
-    biases = getattr(model, f"{kind}_biases_")
-    held, held_there = (None, None) if biases is None else (HELD[kind], HELD[other])
-    solved = _restarts(model, kind, rows)
-    with RowPool(model.n_jobs, csr.indices.size) as pool:
-        for own, fixed in zip(solved, _restarts(model, other, rated), strict=True):
-            side, there = Side(csr, radius, own, held), Side(NO_RATINGS, np.empty(0), fixed, held_there)
-            half_step(side, there, pool, model.constraint, model.ridge_)
-    getattr(model, f"{kind}_factors_")[rows] = stack(solved, 0 if biases is None else 2)
-    if biases is not None:
-        biases[rows] = np.column_stack([own[:, HELD[other]] for own in solved])
-
-
-def _restarts(model: Any, kind: str, rows: NDArray[np.integer]) -> list[NDArray[np.floating]]:
-    """The rows of each restart that the model averages."""
-    factors, biases = getattr(model, f"{kind}_factors_"), getattr(model, f"{kind}_biases_")
-    return unstack(factors[rows], None if biases is None else biases[rows], HELD[OTHER[kind]], model.n_factors)

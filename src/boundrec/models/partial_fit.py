@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from boundrec.models.base import Codes
 from boundrec.models.bounded import BoundedModel
-from boundrec.models.fold_in import centred, new_magnitudes, of_side, read_new, settle_new, started
+from boundrec.models.fold_in import new_magnitudes, of_side, read_new, settle_new
 from boundrec.ranges import Ranges
 from boundrec.ratings import IdIndex, Ratings
 from boundrec.recommend import Seen
@@ -59,7 +59,7 @@ def _add_rows(model: BoundedModel, ranges: Ranges) -> None:
     """Start new rows after those the model has; what it has is copied, for views and files may share it."""
     for kind in ("user", "item"):
         magnitudes, known = getattr(ranges, kind), len(getattr(model._ranges, kind))
-        for name, rows in started(model, kind, magnitudes[known:]).items():
+        for name, rows in model._start_rows(kind, magnitudes[known:]).items():
             setattr(model, name, np.concatenate([getattr(model, name), rows]))
         setattr(model, f"{kind}_magnitudes_", magnitudes)
     model._ranges = ranges
@@ -77,5 +77,4 @@ def _seen_together(seen: Seen, given: Ratings) -> Seen:
 def _solve(model: BoundedModel, ratings: Ratings, kind: str, rows: Codes) -> None:
     """One half-step on some rows, from all of their ratings."""
     if rows.size:
-        csr = of_side(ratings, kind)[1].take(rows)
-        model._solve_rows(kind, rows, centred(model, kind, csr, rows))
+        model._solve_rows(kind, rows, of_side(ratings, kind)[1].take(rows))

@@ -18,6 +18,7 @@ class RivalModel(FactorisationModel):
 
     clip: bool
     NEEDS_BOUNDS: ClassVar[bool] = False
+    STATE: ClassVar[dict[str, str]] = {**FactorisationModel.STATE, "_offset": "number"}
     _offset: float = 0.0
 
     def _check_settings(self) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.paper.sections import Outcome, Picture
+from boundrec.report.drawing import as_svg
 
 #: Line styles that stay apart without colour.
 MARKERS = "osv^D<>PX*h"
@@ -47,7 +47,7 @@ def draw_figure1(
     if image is not None:
         canvas.colorbar(image, ax=panels, shrink=0.6, label="σ over restarts", extend="max")
     return Picture(
-        "figure1", "σ of each missing entry over the restarts; a dot is an entry that was kept.", _svg(canvas)
+        "figure1", "σ of each missing entry over the restarts; a dot is an entry that was kept.", as_svg(canvas)
     )
 
 
@@ -79,7 +79,7 @@ def draw_figure2(outcomes: Sequence[Outcome], kind: str) -> Picture:
     handles, labels = panels[0].get_legend_handles_labels()
     canvas.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
     name = "figure2_" + ("independent" if "independent" in kind else "rank20")
-    return Picture(name, f"Prediction variation on matrices {kind}; the scales of σ are logarithmic.", _svg(canvas))
+    return Picture(name, f"Prediction variation on matrices {kind}; the scales of σ are logarithmic.", as_svg(canvas))
 
 
 def _points(outcomes: Sequence[Outcome], method: str, key: str) -> list[tuple[float, float]]:
@@ -96,14 +96,3 @@ def _style(index: int, method: str) -> dict[str, Any]:
         "linestyle": "-" if ours else "--",
         "color": f"C{index % 10}" if index < 10 else "black",
     }
-
-
-def _svg(canvas: Any) -> str:
-    """The drawing as SVG text without metadata or dates, so that equal results give equal files."""
-    import matplotlib
-
-    buffer = StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "boundrec", "svg.fonttype": "path"}):
-        canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]

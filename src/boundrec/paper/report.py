@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from boundrec.paper.sections import Figure, Picture, Section, Table
+from boundrec.report.page import document, figure, number
 
 
 def write_report(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], output: Path, quick: bool) -> Path:
@@ -73,7 +74,8 @@ def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], quick
     kind = "quick version" if quick else "full version"
     links = "".join(f'<a href="#s{i}">{escape(section.heading)}</a>' for i, section in enumerate(sections))
     body = "".join(_section(f"s{i}", section) for i, section in enumerate(sections))
-    return PAGE.format(kind=kind, links=links, introduction=_introduction(quick), machine=_machine(makers), body=body)
+    whole = PAGE.format(kind=kind, links=links, introduction=_introduction(quick), machine=_machine(makers), body=body)
+    return document("boundrec: the paper reproduced", whole)
 
 
 def _introduction(quick: bool) -> str:
@@ -120,9 +122,7 @@ def unbroken(text: str) -> str:
 
 
 def _picture(picture: Picture) -> str:
-    caption = escape(picture.caption)
-    drawing = f'<div class="pan" role="img" aria-label="{caption}">{picture.svg}</div>'
-    return f"<figure>{drawing}<figcaption>{caption}</figcaption></figure>"
+    return figure(picture.svg, picture.caption, pan=True)
 
 
 def _table(table: Table) -> str:
@@ -160,65 +160,9 @@ def _entry(value: str | Figure, first: bool, ratios: bool) -> str:
     return f"<td>{shown}</td>"
 
 
-def number(value: float) -> str:
-    """A figure for readers: whole numbers whole, others with four significant digits, small ones with fewer."""
-    if value < 0:
-        return f"−{number(-value)}"
-    if value < 1e9 and value == int(value):
-        return f"{int(value):,}"
-    if value >= 1e6:
-        return f"{value:.3g}"
-    if value >= 1e3:
-        return f"{value:,.0f}"
-    if value >= 0.1:
-        return f"{value:#.4g}"
-    return f"{value:.3g}" if value >= 1e-3 else f"{value:.2g}"
-
-
-PAGE = """<!doctype html>
-<html lang="en-GB"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>boundrec: the paper reproduced</title>
-<style>
-:root {{ --ink: #1c2430; --soft: #5b6675; --line: #dde2e8; --back: #fff; --tint: #f5f7fa; --accent: #0b5cad; }}
-@media (prefers-color-scheme: dark) {{
- :root {{ --ink: #e4e8ee; --soft: #9aa5b4; --line: #353d49; --back: #161a20; --tint: #1f252d; --accent: #7db7f0; }}
- figure svg {{ background: #fff; border-radius: 6px; }} }}
-* {{ box-sizing: border-box; }}
-body {{ font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 0 auto;
- max-width: 1180px; padding: 1.2rem 1rem 4rem; }}
-h1 {{ font-size: 1.7rem; line-height: 1.2; margin: .6rem 0; }}
-h2 {{ font-size: 1.3rem; margin: 2.6rem 0 .4rem; padding-top: .8rem; border-top: 2px solid var(--line); }}
-h3 {{ font-size: 1rem; margin: 1.5rem 0 .4rem; }}
-p {{ max-width: 72ch; margin: .5rem 0; }}
-nav {{ display: flex; flex-wrap: wrap; gap: .3rem 1rem; margin: 1rem 0; }}
-a {{ color: var(--accent); }}
-small {{ color: var(--soft); font-size: .8em; font-weight: 400; }}
-figure {{ margin: 1rem 0; }}
-figure svg {{ width: 100%; max-width: 900px; min-width: 620px; height: auto; }}
-figcaption {{ color: var(--soft); }}
-.pan {{ overflow-x: auto; }}
-.scroll {{ overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }}
-table {{ border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }}
-th, td {{ padding: .35rem .5rem; text-align: right; white-space: nowrap; vertical-align: top;
- border-bottom: 1px solid var(--line); line-height: 1.3; }}
-thead th {{ background: var(--tint); font-weight: 600; }}
-thead tr:first-child:not(:last-child) th {{ text-align: center; }}
-th:first-child {{ text-align: left; position: sticky; left: 0; background: var(--tint); font-weight: 600; }}
-tbody tr:last-child > * {{ border-bottom: 0; }}
-td b {{ font-weight: 700; color: var(--accent); }}
-tr.break > * {{ border-top: 2px solid var(--line); }}
-.findings {{ background: var(--tint); border-left: 4px solid var(--accent); border-radius: 4px; max-width: 80ch;
- margin: .8rem 0; padding: .6rem 1rem .6rem 2rem; }}
-td.words {{ white-space: normal; text-align: left; min-width: 9rem; }}
-.absent {{ color: var(--soft); font-style: italic; }}
-details {{ margin: 1rem 0; }} summary {{ cursor: pointer; color: var(--accent); margin-bottom: .4rem; }}
-.machine {{ background: var(--tint); border-radius: 6px; padding: .1rem .9rem; font-size: .88rem; }}
-</style></head><body>
-<h1>Bounded matrix factorisation: the paper, reproduced</h1>
+PAGE = """<h1>Bounded matrix factorisation: the paper, reproduced</h1>
 <p>{kind} · boundrec</p>
 {introduction}
 <div class="machine">{machine}</div>
 <nav>{links}</nav>
-{body}
-</body></html>
-"""
+{body}"""

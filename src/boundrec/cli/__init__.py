@@ -6,6 +6,7 @@ that ``boundrec --help`` answers at once.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +14,25 @@ from typing import Annotated
 import typer
 
 from boundrec import __version__
+from boundrec.cli import answering, comparing, fitting, reporting
+from boundrec.cli.speaking import in_command_words, say, warnings_as_notes
 
 app = typer.Typer(
     help="Recommendations that stay in bounds.",
     epilog="Example: boundrec demo --user 15 --output plot.png",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",  # reflows paragraphs to the terminal's width
     pretty_exceptions_enable=False,
 )
+app.command("fit", epilog=fitting.EXAMPLES)(fitting.fit)
+app.command("evaluate", epilog=comparing.EVALUATE_EXAMPLES)(comparing.evaluate)
+app.command("compare", epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
+app.command("tune", epilog=comparing.TUNE_EXAMPLES)(comparing.tune)
+app.command("predict", epilog=answering.PREDICT_EXAMPLES)(answering.predict)
+app.command("recommend", epilog=answering.RECOMMEND_EXAMPLES)(answering.recommend)
+app.command("similar", epilog=answering.SIMILAR_EXAMPLES)(answering.similar)
+app.command("info", epilog=answering.INFO_EXAMPLE)(answering.info)
+app.command("report", epilog=reporting.EXAMPLES)(reporting.report)
 
 
 def main() -> None:
@@ -29,10 +40,30 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a title must not end the run
     try:
-        app()
-    except (ImportError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise SystemExit(1) from None
+        with warnings_as_notes():
+            try:
+                app()
+            finally:
+                sys.stdout.flush()  # a full disk shows here, where it can be answered
+    except (ImportError, OSError, ValueError, MemoryError) as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> None:
+    """One sentence and exit code 1."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror + (f": {error.filename}" if error.filename else "")
+    elif isinstance(error, OSError) and error.args:
+        text = str(error.args[0])  # a sentence of our own
+    if isinstance(error, MemoryError):
+        text = f"There is not enough memory ({error})." if text else "There is not enough memory."
+    say(f"Error: {in_command_words(text)}")
+    try:
+        sys.stdout.flush()
+    except OSError:  # what cannot be printed now cannot be printed when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(1) from None
 
 
 def _print_version(asked: bool) -> None:
@@ -42,7 +73,7 @@ def _print_version(asked: bool) -> None:
 
 
 @app.callback()
-def options(
+def common(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,

@@ -1,0 +1,75 @@
+"""The command: works off what is left, and writes the report of everything that is finished."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.accuracy.methods import METHODS
+from benchmarks.accuracy.plan import Options, all_cells, perform
+from benchmarks.accuracy.report import write_report
+from benchmarks.accuracy.tasks import TASKS
+from benchmarks.measure import RESULTS
+from boundrec.paper.cells import Cell, CellStore, make_plan, work_off
+from boundrec.paper.progress import Progress
+from boundrec.paper.reproduce import check_writable, machine
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description="Accuracy against peers.")
+    parser.add_argument("--data", nargs="+", choices=list(TASKS), help="work on these data sets only")
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), help="work on these methods only")
+    parser.add_argument("--splits", type=int, default=3, help="splits of each data set (3)")
+    parser.add_argument("--quick", action="store_true", help="MovieLens 100k, one split, ten sweeps: a trial")
+    parser.add_argument("--output", type=Path, help="folder for results (benchmarks/results/accuracy)")
+    parser.add_argument("--peer-python", default=sys.executable, help="the Python that has the peers")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="start no fit that would end later")
+    return parser.parse_args()
+
+
+def _brief(cell: Cell) -> Cell:
+    """A cell without the long parts of its settings, to be shown."""
+    return replace(cell, settings={k: v for k, v in cell.settings.items() if not isinstance(v, (dict, list))})
+
+
+def main() -> int:
+    asked = arguments()
+    options = Options(1 if asked.quick else asked.splits, asked.quick, asked.peer_python)
+    output = asked.output or RESULTS / ("accuracy-quick" if asked.quick else "accuracy")
+    check_writable(output)
+    console = Console(stderr=True)
+    store = CellStore(output / "cells", partial(console.print, soft_wrap=True))
+    plan = make_plan(all_cells(options), store, force=True)
+    wanted = [
+        cell
+        for cell in plan.todo
+        if cell.settings["task"] in (asked.data or TASKS) and cell.settings["method"] in (asked.methods or METHODS)
+    ]
+    plan.todo[:] = wanted
+    budget = 3600 * asked.hours
+    try:
+        with Progress(plan.todo, budget, console) as progress:
+            work_off(
+                plan,
+                lambda cell: perform(cell, store, options),
+                store,
+                machine(),
+                lambda cell, left: progress.begin(_brief(cell), left),
+                budget,
+            )
+    finally:
+        page = write_report(plan.done, output, options)
+    for name, reason in plan.failed.items():
+        console.print(f"Failed: {name} ({reason})", soft_wrap=True)
+    console.print(f"{page}: {len(plan.done)} cells finished, {len(plan.todo)} of those asked for left.", soft_wrap=True)
+    return 1 if plan.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

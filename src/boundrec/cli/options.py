@@ -1,0 +1,119 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATA = "Data"
+MODEL = "Model"
+SPLIT = "Held-out ratings"
+
+
+class ModelName(StrEnum):
+    """The models by the names that the command knows them by."""
+
+    BAYESIAN = "bayesian"
+    MBMF = "mbmf"
+    MF = "mf"
+    NMF = "nmf"
+    CCDPP = "ccd++"
+    BOUNDED_SVD = "bounded-svd"
+    BMF = "bmf"
+    BMC_ADMM = "bmc-admm"
+
+
+class Duplicated(StrEnum):
+    """What happens to pairs that come more than once."""
+
+    RAISE = "raise"
+    LAST = "last"
+    MEAN = "mean"
+
+
+RatingsFile = Annotated[
+    Path, typer.Argument(metavar="RATINGS", help="CSV, TSV, Parquet or NDJSON, gzipped or not; - is standard input.")
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file that boundrec fit has written.")]
+
+UserColumn = Annotated[
+    str | None, typer.Option("--user", help="Column of the users.", show_default="guessed", rich_help_panel=DATA)
+]
+ItemColumn = Annotated[
+    str | None, typer.Option("--item", help="Column of the items.", show_default="guessed", rich_help_panel=DATA)
+]
+RatingColumn = Annotated[
+    str | None, typer.Option("--rating", help="Column of the ratings.", show_default="guessed", rich_help_panel=DATA)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line names the columns; without names they are 1, 2, 3 ...",
+        rich_help_panel=DATA,
+        show_default="guessed",
+    ),
+]
+Bounds = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="LOW HIGH",
+        help='What every rating obeys, such as 0.5 5; "none" for an open end, such as 0 none.',
+        rich_help_panel=DATA,
+        show_default="the observed range",
+    ),
+]
+Duplicates = Annotated[
+    Duplicated,
+    typer.Option(
+        help="Pairs that come more than once: refuse them, or take the last or the mean.", rich_help_panel=DATA
+    ),
+]
+Model = Annotated[
+    ModelName,
+    typer.Option(
+        "--model",
+        "-m",
+        help="Which model to fit: bayesian is the most accurate, mbmf the fastest with bounds.",
+        rich_help_panel=MODEL,
+    ),
+]
+History = Annotated[
+    Path | None,
+    typer.Option(
+        help="Past ratings (same columns) that give every user and item a range of its own.", rich_help_panel=MODEL
+    ),
+]
+Factors = Annotated[int, typer.Option("--k", "-k", min=1, help="Length of the factors.", rich_help_panel=MODEL)]
+Sweeps = Annotated[
+    int | None,
+    typer.Option(min=1, help="At most so many sweeps.", show_default="the model's", rich_help_panel=MODEL),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other setting of the model, such as ridge=0.1 or magnitudes=history; may be repeated.",
+        rich_help_panel=MODEL,
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the model and of splits.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads.", show_default="every core")]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Share = Annotated[
+    float, typer.Option(help="Share of the ratings to hold out, above 0 and below 1.", rich_help_panel=SPLIT)
+]
+ByTime = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Hold out the latest ratings by this column, numbers or dates, instead of random ones.",
+        rich_help_panel=SPLIT,
+    ),
+]
+Length = Annotated[int, typer.Option("-n", "--length", min=1, help="Length of each list.")]

@@ -1,0 +1,447 @@
+"""Models to files and back. Each model class says in ``STATE`` what its file holds; docs/model-files.md says how.
+
+    STATE = {"user_factors_": "floats users width", "noise_": "number", ...}
+
+An attribute has a kind (a row of ``KINDS``, "optional" in front where it may be None) and, where it is an array, a name
+for each of its sizes: sizes of the same name must agree. Nothing of a file is ever executed: there is no pickle, and
+classes come from the table below.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from boundrec import tensor_file
+from boundrec.columns import short
+from boundrec.ids import IdIndex
+from boundrec.models.base import FactorisationModel
+from boundrec.ranges import Frame, Ranges
+from boundrec.ratings import Csr, Ratings, transposed
+from boundrec.recommend import Seen
+from boundrec.stored_values import TextIds, decode, encode
+
+#: The models that files may hold, and where they live.
+MODELS = {
+    "BMCADMM": "boundrec.models.bmc_admm",
+    "BMF": "boundrec.models.bmf",
+    "BayesianMBMF": "boundrec.models.bayesian",
+    "BoundedSVD": "boundrec.models.bounded_svd",
+    "CCDPlusPlus": "boundrec.models.ccdpp",
+    "MBMF": "boundrec.models.mbmf",
+    "MF": "boundrec.models.mf",
+    "NMF": "boundrec.models.nmf",
+}
+FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
+#: In front of the kind of an attribute that may be None.
+OPTIONAL = "optional "
+
+
+def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: bool = False) -> None:
+    """Write a fitted model to one file, whole or not at all; see `FactorisationModel.save`."""
+    name, path = type(model).__name__, os.fspath(path)
+    check_is_fitted(model, [attribute for attribute, kind in model.STATE.items() if not kind.startswith(OPTIONAL)])
+    if MODELS.get(name) != type(model).__module__:
+        raise TypeError(f"a {name} cannot be saved: files hold {', '.join(MODELS)}, not classes made from them.")
+    model._check_settings()
+    contents = Contents()
+    for attribute, description in model.STATE.items():
+        value = getattr(model, attribute, None)
+        if value is not None:
+            kind = description.removeprefix(OPTIONAL).split()[0]
+            KINDS[kind].store(contents, _stored_name(attribute), value)
+    if keep_ratings:
+        _store_ratings(contents, model._ratings)
+    text = {
+        "model": name,
+        "settings": json.dumps({key: _stored_setting(key, value) for key, value in model.get_params().items()}),
+        "values": json.dumps(contents.values),
+        "shared": json.dumps(contents.shared),
+    }
+    with _in_a_sentence(path, "saved"):
+        tensor_file.write(path, contents.arrays, text)
+
+
+def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
+    """Load a model from a file that `save` wrote: whatever model it holds.
+
+    The file is mapped into memory rather than read: several processes share it, and what is not used is not loaded.
+    Leave it as it is while a model uses it; saving another model under its name is safe.
+
+    Parameters
+    ----------
+    path
+        The file.
+    verify
+        Compare the content with its checksum. Only skip this for a file that was verified before.
+
+    Returns
+    -------
+    model
+        A fitted model that predicts with the same bits as the one that was saved.
+    """
+    path = os.fspath(path)
+    with _in_a_sentence(path, "loaded"):
+        file = tensor_file.read(path, verify)
+        return _restore(Source(file, path, verify))
+
+
+def _restore(source: Source) -> Any:
+    name = source.text.get("model", "")
+    if name not in MODELS:
+        raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
+    model_class = getattr(import_module(MODELS[name]), name)
+    state = _restore_state(source, model_class)
+    state["_ratings"] = _restore_ratings(source, state)
+    source.refuse_what_is_left()
+    model = model_class(**_restore_settings(source, model_class, state))
+    try:
+        model._check_settings()
+    except TypeError:
+        raise ValueError("its settings are damaged.") from None
+    vars(model).update(state)
+    return model
+
+
+def _restore_state(source: Source, model_class: type[FactorisationModel]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for attribute, description in model_class.STATE.items():
+        name = _stored_name(attribute)
+        kind, *sizes = description.removeprefix(OPTIONAL).split()
+        if source.holds(name) or not (description.startswith(OPTIONAL) or hasattr(model_class, attribute)):
+            state[attribute] = KINDS[kind].restore(source, name, *sizes)
+        elif not hasattr(model_class, attribute):  # else the file is older than the attribute, and the class has it
+            state[attribute] = None
+    return state
+
+
+def _stored_name(attribute: str) -> str:
+    return attribute.strip("_")
+
+
+@contextmanager
+def _in_a_sentence(path: str, done: str) -> Iterator[None]:
+    """Name the file in whatever goes wrong with it."""
+    try:
+        yield
+    except OSError as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) and done == "loaded" else None
+        named = type(error)(f"{path} cannot be {done}: {reason or error.strerror or error}.")
+        named.errno = error.errno
+        raise named from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} cannot be {done}: {error}") from None
+
+
+# --- what a file holds --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Contents:
+    """A file in the making: arrays and plain values by name. An array with two names is stored once."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, array: NDArray[Any]) -> None:
+        """Take in an array."""
+        twin = next((other for other, stored in self.arrays.items() if stored is array), None)
+        if twin is None:
+            self.arrays[name] = array
+        else:
+            self.shared[name] = twin
+
+
+class Source:
+    """A file that was read: hands out each part once it is known to be what it should be."""
+
+    def __init__(self, file: tensor_file.TensorFile, path: str, verify: bool) -> None:
+        self.text, self.path, self.verify = file.text, path, verify
+        self.sizes: dict[str, int] = {}
+        self._arrays, self._values, self._shared = file.arrays, self.table("values"), self.table("shared")
+        self._left = {*self._arrays, *self._values, *self._shared}
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of plain values from the file's text."""
+        try:
+            table = json.loads(self.text.get(name, ""))
+        except (ValueError, RecursionError):
+            table = None
+        if not isinstance(table, dict):
+            raise ValueError(f"its {name} are damaged.")
+        return table
+
+    def holds(self, name: str) -> bool:
+        """Whether there is something of this name."""
+        return name in self._arrays or name in self._shared or name in self._values
+
+    def value(self, name: str) -> Any:
+        """A plain value."""
+        self._left.discard(name)
+        with _part(name):
+            return decode(self._values[name])
+
+    def array(self, name: str, dtypes: tuple[str, ...], *sizes: str) -> NDArray[Any]:
+        """An array of one of some types, with sizes that agree with what was read before."""
+        self._left.discard(name)
+        with _part(name):
+            array: NDArray[Any] = self._arrays[self._shared.get(name, name)]
+        if array.dtype.name not in dtypes or array.ndim != len(sizes):
+            raise ValueError(f"its {name!r} is {array.dtype.name} of shape {array.shape}.")
+        for size, length in zip(sizes, array.shape, strict=True):
+            if self.sizes.setdefault(size, length) != length:
+                raise ValueError(f"its {name!r} has {length} {size}, but there are {self.sizes[size]}.")
+        return array
+
+    def refuse_what_is_left(self) -> None:
+        """Refuse a file with more in it than was asked for."""
+        if self._left:
+            raise ValueError(f"it holds {min(self._left)!r}, which this boundrec does not know: install a newer one.")
+
+
+@contextmanager
+def _part(name: str) -> Iterator[None]:
+    """Say which part of a file cannot be read."""
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, RecursionError):
+        raise ValueError(f"its {name!r} is missing or damaged.") from None
+
+
+# --- kinds of attributes ------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """How an attribute is stored, ``store(contents, name, value)``, and restored, ``restore(source, name, *sizes)``."""
+
+    store: Callable[..., None]
+    restore: Callable[..., Any]
+
+
+def _store_nothing(contents: Contents, name: str, value: Any) -> None:
+    pass
+
+
+def _restore_size(source: Source, name: str, size: str) -> int:
+    return source.sizes[size]
+
+
+def _store_number(contents: Contents, name: str, value: Any) -> None:
+    contents.values[name] = encode(value)
+
+
+def _restore_number(source: Source, name: str) -> Any:
+    value = source.value(name)
+    if type(value) not in (int, float):
+        raise ValueError(f"its {name!r} is no number.")
+    return value
+
+
+def _store_list(contents: Contents, name: str, value: list[float]) -> None:
+    contents.arrays[name] = np.array(value, np.float64)
+
+
+def _restore_list(source: Source, name: str) -> list[float]:
+    return list(source.array(name, NUMBERS, f"length of {name}").tolist())
+
+
+def _restore_floats(source: Source, name: str, *sizes: str) -> NDArray[np.floating]:
+    return source.array(name, FLOATS, *sizes)
+
+
+def _restore_bools(source: Source, name: str, *sizes: str) -> NDArray[np.bool_]:
+    return source.array(name, ("bool",), *sizes)
+
+
+def _store_ranges(contents: Contents, name: str, ranges: Ranges) -> None:
+    for part, value in {**vars(ranges), **vars(ranges.frame)}.items():
+        if isinstance(value, np.ndarray):
+            contents.add(f"{name}.{part}", value)
+        elif value is not None and part != "frame":
+            contents.values[f"{name}.{part}"] = encode(value)
+
+
+def _restore_ranges(source: Source, name: str) -> Ranges:
+    def numbers(of: type[Frame] | type[Ranges]) -> dict[str, Any]:
+        """What a file has of the numbers in a frame or in ranges; the others keep their defaults."""
+        parts = [part for part in of.__dataclass_fields__ if part not in ("frame", "user", "item")]
+        return {part: _restore_number(source, f"{name}.{part}") for part in parts if source.holds(f"{name}.{part}")}
+
+    user, item = source.array(f"{name}.user", NUMBERS, "users"), source.array(f"{name}.item", NUMBERS, "items")
+    with _part(name):
+        return Ranges(Frame(**numbers(Frame)), user, item, **numbers(Ranges))
+
+
+def _store_seen(contents: Contents, name: str, seen: Seen) -> None:
+    contents.add(f"{name}.indptr", seen.indptr)
+    contents.add(f"{name}.indices", seen.indices)
+
+
+def _restore_seen(source: Source, name: str) -> Seen:
+    indptr = source.array(f"{name}.indptr", ("int64",), f"{name}.starts")
+    indices = source.array(f"{name}.indices", ("int32",), f"{name}.entries")
+    if source.verify:
+        _check_rows(indptr, indices, source)
+    return Seen(indptr, indices)
+
+
+def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], source: Source) -> None:
+    """Rows of entries that exist, one for each user, and columns that exist: the kernels do not look."""
+    _check_starts(indptr, source.sizes["users"], indices.size, "the items that users have seen")
+    if indices.size and int(indices.view(np.uint32).max()) >= source.sizes["items"]:
+        raise ValueError("users have seen items that it does not hold.")
+
+
+def _check_starts(starts: NDArray[np.int64], n: int, total: int, what: str) -> None:
+    """``starts`` cuts ``total`` entries into ``n`` parts."""
+    if starts.size != n + 1 or starts[0] != 0 or starts[-1] != total or (np.diff(starts) < 0).any():
+        raise ValueError(f"{what} are damaged.")
+
+
+def _store_ratings(contents: Contents, ratings: Ratings | None) -> None:
+    if ratings is None:
+        raise ValueError(
+            "keep_ratings=True, but this model has no ratings: it comes from a file that was saved without them."
+        )
+    for part in Csr._fields:
+        contents.add(f"ratings.{part}", getattr(ratings.by_user, part))
+
+
+def _restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
+    """The ratings, if the file has them; the order by items is made anew."""
+    if not source.holds("ratings.data"):
+        return None
+    indptr = source.array("ratings.indptr", ("int64",), "ratings.starts")
+    indices = source.array("ratings.indices", ("int32",), "ratings")
+    data = source.array("ratings.data", FLOATS, "ratings")
+    weights = source.array("ratings.weights", FLOATS, "weights")
+    _check_rows(indptr, indices, source)
+    if weights.size not in (0, data.size):
+        raise ValueError(f"it has {data.size} ratings but {weights.size} weights.")
+    by_user = Csr(indptr, indices, data, weights)
+    return Ratings(by_user, transposed(by_user, source.sizes["items"]), state["user_ids_"], state["item_ids_"])
+
+
+# --- ids ----------------------------------------------------------------------------------------------------
+
+
+def _store_ids(contents: Contents, name: str, index: IdIndex) -> None:
+    if index.ids.dtype == np.int64:
+        contents.add(name, index.ids)
+        return
+    plain = set(map(type, index.ids)) == {str}
+    texts = index.ids if plain else [_id_text(one, name) for one in index.ids]
+    pieces = [text.encode("utf-8", "surrogatepass") for text in texts]
+    starts = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces], dtype=np.int64)))
+    contents.add(f"{name}.text" if plain else f"{name}.json", np.frombuffer(b"".join(pieces), np.uint8))
+    contents.add(f"{name}.starts", starts)
+
+
+def _id_text(one: Any, name: str) -> str:
+    try:
+        return json.dumps(encode(one))
+    except (TypeError, ValueError, RecursionError):
+        raise TypeError(
+            f"the {name.removesuffix('_ids')} id {short(one)} is a {type(one).__name__}: files hold ids that are text, "
+            "numbers, bytes, or tuples of these; name it by its str()."
+        ) from None
+
+
+def _restore_ids(source: Source, name: str, size: str) -> IdIndex:
+    if source.holds(name):
+        index = IdIndex(source.array(name, ("int64",), size))
+    else:
+        plain = source.holds(f"{name}.text")
+        text = source.array(f"{name}.text" if plain else f"{name}.json", ("uint8",), f"length of {name}")
+        starts = source.array(f"{name}.starts", ("int64",), f"{name} starts")
+        _check_starts(starts, max(starts.size - 1, 0), text.size, f"its {name!r}")
+        index = TextIds(text, starts, plain, source.path)
+    if not len(index):
+        raise ValueError(f"it holds no {size}.")
+    source.sizes[size] = len(index)
+    return index
+
+
+KINDS = {
+    "ids": Kind(_store_ids, _restore_ids),
+    "size": Kind(_store_nothing, _restore_size),
+    "number": Kind(_store_number, _restore_number),
+    "numbers": Kind(_store_list, _restore_list),
+    "floats": Kind(Contents.add, _restore_floats),
+    "bools": Kind(Contents.add, _restore_bools),
+    "ranges": Kind(_store_ranges, _restore_ranges),
+    "seen": Kind(_store_seen, _restore_seen),
+}
+
+
+# --- settings -----------------------------------------------------------------------------------------------
+
+
+class LearnedMagnitudes(Mapping[Any, float]):
+    """The magnitudes of a model's users or items, id -> magnitude: a setting as a loaded model has it."""
+
+    def __init__(self, index: IdIndex, magnitudes: NDArray[np.float64]) -> None:
+        self._index, self._magnitudes = index, magnitudes
+
+    @cached_property
+    def _by_id(self) -> dict[Any, float]:
+        return dict(zip(self._index.ids.tolist(), self._magnitudes.tolist(), strict=True))
+
+    def __getitem__(self, one: Any) -> float:
+        return self._by_id[one]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return f"LearnedMagnitudes({len(self)} ids)"
+
+
+def _stored_setting(name: str, value: Any) -> Any:
+    if name == "magnitudes" and not isinstance(value, str):
+        return {"learned": ["mapping" if isinstance(side, Mapping) else "array" for side in value]}
+    if name == "dtype" and not isinstance(value, str):
+        return {"dtype": np.dtype(value).name}
+    if name == "random_state" and isinstance(value, np.random.Generator | np.random.RandomState):
+        return None  # where a generator stands after the fit is no setting of the fit
+    try:
+        return encode(value)
+    except (TypeError, RecursionError):
+        raise TypeError(f"the setting {name}={short(value)} cannot be saved: give a plain value.") from None
+
+
+def _restore_settings(source: Source, model_class: Any, state: dict[str, Any]) -> dict[str, Any]:
+    stored, known = source.table("settings"), model_class._get_param_names()
+    unknown = sorted(stored.keys() - set(known))
+    if unknown:
+        raise ValueError(f"it has a setting {unknown[0]!r}, which this boundrec does not know: install a newer one.")
+    settings = {}
+    for name, value in stored.items():
+        with _part(name):
+            settings[name] = _restore_setting(value, state)
+    return settings
+
+
+def _restore_setting(stored: Any, state: dict[str, Any]) -> Any:
+    if isinstance(stored, dict) and "dtype" in stored:
+        return {"float32": np.float32, "float64": np.float64}[stored["dtype"]]
+    if isinstance(stored, dict) and "learned" in stored:
+        user, item = stored["learned"]
+        ranges: Ranges = state["_ranges"]
+        sides = (user, state["user_ids_"], ranges.user), (item, state["item_ids_"], ranges.item)
+        return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)
+    return decode(stored)

@@ -1,0 +1,1 @@
+"""Pages and plots: what the reports of a model and of the paper share, and the report of a model."""

@@ -1,0 +1,287 @@
+"""The report of a model on ratings: how it was fitted, where it errs, and how far its ranges reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec import metrics
+from boundrec.report import model_plots as plots
+from boundrec.report.drawing import as_svg
+from boundrec.report.page import document, figure, number
+from boundrec.report.words import in_a_sentence, percent
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+#: Items in each of the two lists, and the ratings that an item needs to be in a list by its error.
+LISTED, ENOUGH = 8, 5
+MEANING = {
+    "std": "std is the mean standard deviation of an item's ratings around their predictions, as the model sees it.",
+    "width": "width is the mean width of the ranges of an item's ratings.",
+    "RMSE": "RMSE is that of an item's ratings.",
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Ratings and what the model says about them; arrays with one entry a rating.
+
+    ``std`` is None where the model has none, ``lower`` and ``upper`` where it has no ranges.
+    """
+
+    users: Codes  # row numbers in the model, −1 for somebody unknown
+    items: Codes
+    ratings: Floats
+    predictions: Floats
+    std: Floats | None
+    lower: Floats | None
+    upper: Floats | None
+    drawn_from: int  # of how many ratings these are a random part
+
+
+def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
+    """The whole page.
+
+    Parameters
+    ----------
+    model
+        A fitted model.
+    name, source
+        What to call the model and the ratings.
+    judged
+        The ratings with the model's answers.
+    """
+    sections = [
+        ("Convergence", _convergence(model)),
+        ("Error by rating", _by_rating(judged)),
+        ("Error by number of ratings", _by_count(model, judged)),
+        ("Ranges", _ranges(model, judged)),
+        ("The most and the least certain items", _certainty(model, judged)),
+        ("Settings", _settings(model)),
+    ]
+    links = "".join(f'<a href="#s{place}">{escape(head)}</a>' for place, (head, _) in enumerate(sections))
+    body = "".join(
+        f'<section id="s{place}"><h2>{escape(head)}</h2>{content}</section>'
+        for place, (head, content) in enumerate(sections)
+    )
+    title = f"{name} on {source}"
+    opening = f"<h1>{escape(title)}</h1>{_cards(model, judged)}{_what_was_seen(model, judged)}<nav>{links}</nav>"
+    return document(f"boundrec: {title}", opening + body)
+
+
+# --- the head -------------------------------------------------------------------------------------------------
+
+
+def _cards(model: Any, judged: Judged) -> str:
+    shown = {
+        "RMSE": number(metrics.rmse(judged.ratings, judged.predictions)),
+        "MAE": number(metrics.mae(judged.ratings, judged.predictions)),
+        "ratings": f"{judged.drawn_from:,}",
+        "users": f"{model.n_users_:,}",
+        "items": f"{model.n_items_:,}",
+        "sweeps": f"{model.n_iter_:,}",
+    }
+    cards = "".join(f"<div><b>{escape(value)}</b>{escape(label)}</div>" for label, value in shown.items())
+    return f'<div class="cards">{cards}</div>'
+
+
+def _what_was_seen(model: Any, judged: Judged) -> str:
+    """Whether the errors are those of a test: a model is at its best on what it has learnt from."""
+    seen = float(_seen(model, judged).mean())
+    known = float(((judged.users >= 0) & (judged.items >= 0)).mean())
+    if seen > 0.5:
+        much = "all" if seen == 1 else percent(seen)
+        text = (
+            f"The model was fitted to {much} of these ratings, so the errors below are smaller than those to expect on "
+            "new ones, which <code>boundrec evaluate</code> measures."
+        )
+    elif seen:
+        text = f"The model was fitted to {percent(seen)} of these ratings; the others are new to it."
+    else:
+        text = "The model was fitted to none of these ratings: the errors below are those to expect on new ones."
+    if known < 1:
+        text += f" {percent(1 - known)} of them have a user or an item that the model does not know."
+    if len(judged.ratings) < judged.drawn_from:
+        text += f" The page looks at {len(judged.ratings):,} of them, drawn at random."
+    return f"<p>{text}</p>"
+
+
+def _seen(model: Any, judged: Judged) -> NDArray[np.bool_]:
+    """Which of the pairs the model was fitted to."""
+    indptr, indices = model._seen
+    owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
+    pairs = owner * model.n_items_ + indices  # ascending, as both are
+    wanted = judged.users * model.n_items_ + judged.items
+    place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
+    return np.asarray((judged.users >= 0) & (judged.items >= 0) & (pairs[place] == wanted))
+
+
+# --- sections -------------------------------------------------------------------------------------------------
+
+
+def _convergence(model: Any) -> str:
+    objectives = np.asarray(model.objectives_, np.float64)
+    sampled = hasattr(model, "noise_")
+    what = "squared error of each sweep's sample" if sampled else "objective after each sweep"
+    if len(objectives) < 2:
+        return f"<p>One sweep, with the objective {in_a_sentence(float(objectives[-1]))}.</p>"
+    if sampled:
+        text = (
+            "Each sweep draws another model from those that the ratings allow; the curve levels off, then fluctuates."
+        )
+    else:
+        last = (objectives[-2] - objectives[-1]) / max(abs(objectives[-2]), 1e-300)
+        text = f"The last sweep lowered the objective by {100 * last:.2g} %."
+    return f"<p>{text}</p>{figure(as_svg(plots.convergence(objectives)), f'The {what}.')}"
+
+
+def _by_rating(judged: Judged) -> str:
+    bins = plots.rating_bins(judged.ratings)
+    drawn = figure(
+        as_svg(plots.predicted_by_rating(judged.ratings, judged.predictions, bins)),
+        "Predictions by rating: the median, and where 9 in 10 lie. On the dashed line they would be right.",
+    )
+    errors = figure(
+        as_svg(plots.errors_by_rating(judged.ratings, judged.predictions, bins)),
+        "RMSE by rating, and how many ratings there are.",
+    )
+    text = "Where the curve is flatter than the dashed line, rare ratings are drawn towards common ones."
+    return f'<p>{text}</p><div class="pair">{drawn}{errors}</div>'
+
+
+def _by_count(model: Any, judged: Judged) -> str:
+    indptr, indices = model._seen
+    counts = {"user": np.diff(indptr), "item": np.bincount(indices, minlength=model.n_items_)}
+    codes = {"user": judged.users, "item": judged.items}
+    of_ratings = {kind: np.where(codes[kind] >= 0, counts[kind][codes[kind]], 0) for kind in counts}
+    drawn = figure(
+        as_svg(plots.errors_by_count(judged.ratings - judged.predictions, of_ratings)),
+        "RMSE by how many ratings the model has learnt from, of the user and of the item; 0 is somebody new.",
+    )
+    return drawn
+
+
+def _ranges(model: Any, judged: Judged) -> str:
+    if judged.lower is None or judged.upper is None:
+        return _declared_bounds(model, judged)
+    width = judged.upper - judged.lower
+    inside = (judged.lower <= judged.predictions) & (judged.predictions <= judged.upper)
+    kept = (judged.lower <= judged.ratings) & (judged.ratings <= judged.upper)
+    text = (
+        f"<b>{_all_or(inside)} predictions lie inside their ranges</b>: a bounded model cannot leave them. "
+        f"{_all_or(kept)} ratings do, too"
+        + (". " if kept.all() else "; the others contradict the ranges that the model was given. ")
+    )
+    alike = _alike(width)
+    if alike:
+        text += f"Every range has the same width, {in_a_sentence(float(width[0]))}."
+    else:
+        low, middle, high = (in_a_sentence(float(q)) for q in np.quantile(width, [0.05, 0.5, 0.95]))
+        text += f"Half of the ranges are narrower than {middle}, 9 in 10 between {low} and {high}."
+    places = figure(
+        as_svg(plots.places_in_range(judged.ratings, judged.predictions, judged.lower, judged.upper)),
+        "Where predictions and ratings lie in their ranges, from the lower end to the upper.",
+    )
+    widths = "" if alike else figure(as_svg(plots.widths(width)), "Widths of the ranges.")
+    return f'<p>{text}</p>{_coverage(judged)}<div class="pair">{places}{widths}</div>'
+
+
+def _alike(values: Floats) -> bool:
+    """Whether values differ by no more than rounding."""
+    return bool(np.ptp(values) <= 1e-9 * np.abs(values).max())
+
+
+def _all_or(mask: NDArray[np.bool_]) -> str:
+    return f"All {mask.size:,}" if mask.all() else f"{int(mask.sum()):,} of {mask.size:,}"
+
+
+def _declared_bounds(model: Any, judged: Judged) -> str:
+    from boundrec.ranges import check_bounds
+
+    low, high = check_bounds(model.bounds)
+    if low is None and high is None:
+        return "<p>This kind of model has no ranges, and no bounds were declared.</p>"
+    outside = metrics.out_of_range_share(judged.predictions, low, high)
+    ends = " to ".join("none" if end is None else in_a_sentence(end) for end in (low, high))
+    many = percent(outside) if outside else "None"
+    return f"<p>This kind of model has no ranges of its own. {many} of the predictions leave the bounds {ends}.</p>"
+
+
+def _coverage(judged: Judged) -> str:
+    """How often ratings lie within a few standard deviations, beside how often they should."""
+    if judged.std is None:
+        return ""
+    distance = np.abs(judged.ratings - judged.predictions) / judged.std
+    held = ", ".join(
+        f"{percent(float((distance <= reach).mean()))} in those of {nominal} %"
+        for nominal, reach in ((50, 0.6745), (80, 1.2816), (95, 1.96))
+    )
+    return f"<p>Of the ratings, so many lie in the intervals that the standard deviations give: {held}.</p>"
+
+
+# --- items ----------------------------------------------------------------------------------------------------
+
+
+def _certainty(model: Any, judged: Judged) -> str:
+    """Items by how sure the model is of their ratings: by standard deviation, by width of the range, or by error."""
+    known = judged.items >= 0
+    counts = np.bincount(judged.items[known], minlength=model.n_items_)
+    values, what, least = judged.std, "std", 1
+    if values is None and judged.lower is not None and judged.upper is not None:
+        values, what = judged.upper - judged.lower, "width"
+        if _alike(values):
+            values = None
+    if values is None:
+        values, what, least = (judged.ratings - judged.predictions) ** 2, "RMSE", ENOUGH
+    mean = np.bincount(judged.items[known], values[known], model.n_items_) / np.maximum(counts, 1)
+    score = np.sqrt(mean) if what == "RMSE" else mean
+    listed = np.flatnonzero(counts >= least)
+    if not len(listed):
+        return f"<p>No item has {least} ratings here.</p>"
+    order = listed[np.argsort(score[listed], kind="stable")]
+    rating = np.bincount(judged.items[known], judged.ratings[known], model.n_items_) / np.maximum(counts, 1)
+    shown = {
+        "item": model.item_ids_.ids,
+        "ratings": counts,
+        "mean rating": rating,
+        what: score,
+    }
+    some = min(LISTED, max(1, len(order) // 2))
+    note = f" Items with fewer than {least} ratings are left out." if least > 1 else ""
+    why = "" if what != "RMSE" else "The model is equally sure of all items, so they are told apart by their errors. "
+    return (
+        f"<p>{why}{MEANING[what]}{note}</p>"
+        f'<div class="pair"><div><h3>Most certain</h3>{_item_table(shown, order[:some])}</div>'
+        f"<div><h3>Least certain</h3>{_item_table(shown, order[::-1][:some])}</div></div>"
+    )
+
+
+def _item_table(columns: Mapping[str, Any], rows: Sequence[int] | Codes) -> str:
+    heads = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    lines = []
+    for row in rows:
+        first, *others = (column[row] for column in columns.values())
+        cells = "".join(f"<td>{number(float(value))}</td>" for value in others)
+        lines.append(f"<tr><th>{escape(str(first))}</th>{cells}</tr>")
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table class="items">{body}</table></div>'
+
+
+def _settings(model: Any) -> str:
+    settings = {name: value for name, value in model.get_params().items() if not isinstance(value, (dict, tuple))}
+    settings["bounds"] = model.bounds
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(repr(value) if isinstance(value, str) else str(value))}</td></tr>"
+        for name, value in sorted(settings.items())
+        if np.isscalar(value) or value is None or isinstance(value, (tuple, list))
+    )
+    return (
+        f"<details><summary>{escape(type(model).__name__)}, as it was fitted</summary>"
+        f'<div class="scroll"><table><tbody>{rows}</tbody></table></div></details>'
+    )

@@ -1,0 +1,367 @@
+"""Ratings out of the tables people have: which column is which, ids as row numbers, every value checked.
+
+Ids are text in a CSV file, and stay text ("007" is not 7) unless every id of the column is a plain whole number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.ids import IdIndex
+from boundrec.ratings import Ratings
+from boundrec.table_files import TableFile
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Codes = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+#: Usual names of the columns, in small letters without any other signs, the likeliest first.
+USUAL_NAMES = {
+    "user": "userid user uid useridx username customerid customer reviewerid reviewer accountid account memberid "
+    "member visitorid personid person viewer who u",
+    "item": "itemid item iid itemidx movieid movie filmid film productid product asin parentasin isbn bookid book "
+    "songid song trackid track artistid artist businessid business gameid game animeid jokeid joke articleid article "
+    "recipeid recipe venueid venue placeid place shopid title what i",
+    "rating": "rating ratings score stars star overall value bookrating userrating grade points count plays playcount "
+    "listens quantity amount weight r",
+}
+WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns asked for; None is to be guessed."""
+
+    user: str | None = None
+    item: str | None = None
+    rating: str | None = None
+    time: str | None = None
+
+
+class Ids(NamedTuple):
+    """A column of ids: the distinct ones, and the row number of each entry's."""
+
+    distinct: IdIndex
+    codes: Codes
+
+    def column(self) -> NDArray[Any]:
+        """The ids, one an entry."""
+        column: NDArray[Any] = self.distinct.ids[self.codes]
+        return column
+
+
+@dataclass(frozen=True)
+class RatingTable:
+    """Ratings as they came, row by row, with the names of their columns and their places in the file."""
+
+    file: TableFile
+    names: Mapping[str, str]
+    users: Ids
+    items: Ids
+    ratings: Floats
+    times: NDArray[Any] | None
+    rows: NDArray[np.int64] | None = None  # of the file; None where all of them are here
+
+    def __len__(self) -> int:
+        return len(self.ratings)
+
+    def where(self, mask: NDArray[np.bool_]) -> RatingTable:
+        """The rows where a mask is True; all users and items stay known."""
+        return replace(
+            self,
+            users=self.users._replace(codes=self.users.codes[mask]),
+            items=self.items._replace(codes=self.items.codes[mask]),
+            ratings=self.ratings[mask],
+            times=None if self.times is None else self.times[mask],
+            rows=np.flatnonzero(mask) if self.rows is None else self.rows[mask],
+        )
+
+    def pairs(self) -> pl.DataFrame:
+        """User ids and item ids, as `predict` takes them."""
+        return pair_frame(self.users.column(), self.items.column())
+
+    def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingTable:
+        """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
+        return replace(self, users=ids_like(self.users, users), items=ids_like(self.items, items))
+
+    def settled(self, duplicates: str) -> RatingTable:
+        """Each pair once: pairs that come more than once are refused ("raise"), or their "last" or "mean" is taken."""
+        pair = self.users.codes.astype(np.int64) * len(self.items.distinct) + self.items.codes
+        order = np.argsort(pair, kind="stable")
+        repeated = pair[order[1:]] == pair[order[:-1]]
+        if not repeated.any():
+            return self
+        if duplicates == "raise":
+            first = int(repeated.argmax())
+            self._refuse_duplicates(int(repeated.sum()), int(order[first]), int(order[first + 1]))
+        ends = np.flatnonzero(np.append(~repeated, True))
+        last = order[ends]
+        ratings = self.ratings.copy()
+        if duplicates == "mean":
+            starts = np.append(0, ends[:-1] + 1)
+            ratings[last] = np.add.reduceat(self.ratings[order], starts) / np.diff(np.append(starts, order.size))
+            np.clip(ratings, self.ratings.min(), self.ratings.max(), out=ratings)  # rounding must not pass a bound
+        kept = np.zeros(len(self), bool)
+        kept[last] = True
+        return replace(self, ratings=ratings).where(kept)
+
+    def _refuse_duplicates(self, count: int, first: int, second: int) -> None:
+        raise ValueError(
+            f"{self.file.name}: {count:,} ratings are of a pair that was rated before "
+            f"(first: user {self.users.column().item(first)!r}, item {self.items.column().item(first)!r}, "
+            f"{self._place(first)} and {self._place(second)}): "
+            'pass duplicates="last" or duplicates="mean", or give each pair once.'
+        )
+
+    def to_ratings(self) -> Ratings:
+        """The ratings in the form that fits take; each pair must be there once."""
+        return Ratings.from_codes(self.users, self.items, self.ratings)
+
+    def check_bounds(self, low: float | None, high: float | None) -> None:
+        """Refuse ratings outside declared bounds, with the first one's place; an end that is None is open."""
+        outside = np.zeros(len(self), bool)
+        if low is not None:
+            outside |= self.ratings < low
+        if high is not None:
+            outside |= self.ratings > high
+        if outside.any():
+            first = int(outside.argmax())
+            ends = " to ".join("none" if end is None else f"{end:g}" for end in (low, high))
+            raise ValueError(
+                f"{self.file.name}: {np.count_nonzero(outside):,} of {len(self):,} ratings lie outside the bounds "
+                f"{ends} (first: {self.ratings[first]:g} in {self._place(first)}): widen them or correct these."
+            )
+
+    def _place(self, row: int) -> str:
+        return self.file.place(row if self.rows is None else int(self.rows[row]))
+
+
+def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
+    """Two columns of ids as one frame, each with its own type."""
+    import polars as pl
+
+    return pl.DataFrame([id_series(users).alias("user"), id_series(items).alias("item")])
+
+
+def are_mixed(ids: Any) -> bool:
+    """Whether ids are of several types, or of one that a table has no column for: they are written as text."""
+    plain = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    return not set(map(type, plain)) <= {int} and not set(map(type, plain)) <= {str}
+
+
+def as_text(ids: pl.Series) -> pl.Series:
+    """A column of ids as text."""
+    import polars as pl
+
+    return pl.Series(ids.name, list(map(str, ids.to_list())), dtype=pl.String)
+
+
+def id_series(ids: NDArray[Any]) -> pl.Series:
+    """Ids as a column of whole numbers, of text, or, where they are of several types, of objects."""
+    import polars as pl
+
+    if ids.dtype != object:
+        return pl.Series(ids)
+    plain = ids.tolist()
+    return pl.Series(plain, dtype=pl.Object if are_mixed(ids) else None)
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_ratings(file: TableFile, asked: Columns, say: Callable[[str], object]) -> RatingTable:
+    """Read a table of ratings and check every value.
+
+    Parameters
+    ----------
+    file
+        The table.
+    asked
+        Names of its columns; those that are None are guessed, a time is read only when asked for.
+    say
+        Is told what was guessed.
+    """
+    names = choose_columns(file, asked, ("user", "item", "rating"), say)
+    if asked.time is not None:
+        names["time"] = _existing(file, asked.time, "time")
+    frame, rows = _read(file, names)
+    ratings = _numbers(file, frame, names["rating"], rows)
+    times = _times(file, frame["time"], names["time"], rows) if "time" in names else None
+    users, items = (_encode(file, frame, role, names[role], rows) for role in ("user", "item"))
+    return RatingTable(file, names, users, items, ratings, times, rows)
+
+
+def read_pairs(file: TableFile, asked: Columns, say: Callable[[str], object]) -> tuple[Ids, Ids, dict[str, str]]:
+    """Read two columns of ids; also returns their names."""
+    names = choose_columns(file, asked, ("user", "item"), say)
+    frame, rows = _read(file, names)
+    users, items = (_encode(file, frame, role, names[role], rows) for role in ("user", "item"))
+    return users, items, names
+
+
+def read_ids(file: TableFile, role: str, asked: str | None, say: Callable[[str], object]) -> list[str]:
+    """The distinct ids of one column, as text: the only column there is, the one asked for or the one guessed."""
+    if asked is None and len(file.columns) == 1:
+        asked = file.columns[0]
+    names = choose_columns(file, Columns(**{role: asked}), (role,), say)
+    frame, rows = _read(file, names)
+    return list(map(str, _encode(file, frame, role, names[role], rows).distinct.ids.tolist()))
+
+
+def choose_columns(
+    file: TableFile, asked: Columns, roles: Sequence[str], say: Callable[[str], object]
+) -> dict[str, str]:
+    """Which column plays each role: the one asked for, else the first with a usual name, else the role's place."""
+    given = {role: _existing(file, name, role) for role in roles if (name := getattr(asked, role)) is not None}
+    guessed: dict[str, str] = {}
+    for role in roles:
+        if role in given:
+            continue
+        free = [column for column in file.columns if column not in {*given.values(), *guessed.values()}]
+        guessed[role] = _guess(role, free) if file.has_header else (free[0] if free else "")
+        if not guessed[role]:
+            raise ValueError(
+                f"{file.name}: no column looks like the {role}'s; name it with --{role}. "
+                f"There are: {_listed(file.columns)}."
+            )
+    if guessed:
+        if file.has_header:
+            say("Columns: " + ", ".join(f"{role} is {name!r}" for role, name in guessed.items()) + ".")
+        else:
+            parts = ", ".join(f"{role} is column {name}" for role, name in guessed.items())
+            say(f"The first line has a number in it, so there is no header: {parts}.")
+    return {role: given.get(role) or guessed[role] for role in roles}
+
+
+def _existing(file: TableFile, name: str, role: str) -> str:
+    if name not in file.columns:
+        raise ValueError(f"{file.name} has no column {name!r} (--{role}). There are: {_listed(file.columns)}.")
+    return name
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(columns[:20])
+    return shown if len(columns) <= 20 else f"{shown} and {len(columns) - 20} more"
+
+
+def _guess(role: str, columns: Sequence[str]) -> str:
+    plain = {re.sub(r"[^a-z0-9]", "", column.lower()): column for column in reversed(columns)}
+    return next((plain[name] for name in USUAL_NAMES[role].split() if name in plain), "")
+
+
+def _read(file: TableFile, names: Mapping[str, str]) -> tuple[pl.DataFrame, NDArray[np.int64] | None]:
+    """The columns by role, without empty lines; and the rows of the file that they are, where some were empty."""
+    import polars as pl
+
+    table = file.scan(list(dict.fromkeys(names.values())))
+    text = [name for name, kind in table.collect_schema().items() if kind == pl.String]
+    table = table.with_columns(pl.col(text).str.strip_chars()) if text else table
+    frame = file.collect(table.select(pl.col(name).alias(role) for role, name in names.items()))
+    if not len(frame):
+        raise ValueError(f"{file.name} has a header and no rows.")
+    if all(column.null_count() for column in frame.get_columns()):
+        filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+        if not filled.all():
+            frame, rows = frame.filter(filled), np.flatnonzero(filled)
+            if not len(frame):
+                raise ValueError(f"{file.name} has a header and no rows.")
+            return frame, rows
+    return frame, None
+
+
+def _encode(file: TableFile, frame: pl.DataFrame, role: str, name: str, rows: NDArray[np.int64] | None) -> Ids:
+    """Ids and their codes, numbered by first appearance."""
+    import polars as pl
+
+    column = frame[role]
+    if column.dtype == pl.String:
+        column = column.replace("", None) if (column == "").any() else column
+    if column.null_count():
+        raise _wrong(file, int(column.is_null().arg_max() or 0), rows, f"has no {role} in the column {name!r}")
+    if column.dtype.is_integer():
+        return Ids(*IdIndex.encode(column.to_numpy(), role))
+    if column.dtype != pl.String:
+        column = column.cast(pl.String)
+    distinct = column.unique(maintain_order=True)
+    numbers = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
+    codes = column.to_frame("id").join(numbers, on="id", how="left", maintain_order="left")["code"].to_numpy()
+    return Ids(IdIndex(plain_ids(distinct.to_list())), codes)
+
+
+def plain_ids(ids: list[str]) -> NDArray[Any]:
+    """Whole numbers as such when all ids are, else text."""
+    if all(map(WHOLE.fullmatch, ids)):
+        with suppress(OverflowError):
+            return np.array(list(map(int, ids)), dtype=np.int64)
+    return np.array(ids, dtype=object)
+
+
+def _numbers(file: TableFile, frame: pl.DataFrame, name: str, rows: NDArray[np.int64] | None) -> Floats:
+    """The ratings; text, nothing and what is not finite are refused with their place."""
+    import polars as pl
+
+    column = frame["rating"]
+    if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        raise ValueError(
+            f"{file.name}: the column {name!r} holds {column.dtype}, not numbers; name another with --rating."
+        )
+    parsed = column.cast(pl.Float64, strict=False)
+    good = parsed.is_finite().fill_null(False)
+    if not good.all():
+        row = int((~good).arg_max() or 0)
+        value = column[row]
+        is_text = value not in (None, "")
+        wrong = f"has {value!r}, not a rating," if is_text else "has no rating"
+        others = len(good) - int(good.sum()) - 1
+        more = f" ({others:,} more like it)" if others else ""
+        raise _wrong(file, row, rows, f"{wrong} in the column {name!r}{more}")
+    return np.asarray(parsed.to_numpy(), np.float64)
+
+
+def _times(file: TableFile, column: pl.Series, name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
+    """Times as numbers: numbers as they are, dates and times by the microsecond."""
+    import polars as pl
+
+    parsed = column
+    if column.dtype == pl.String:
+        parsed = column.cast(pl.Float64, strict=False)
+        if parsed.null_count() == len(column):
+            parsed = column.str.to_datetime(strict=False)
+    if parsed.dtype.is_temporal():
+        parsed = parsed.cast(pl.Datetime("us")).to_physical()
+    if parsed.null_count():
+        row = int(parsed.is_null().arg_max() or 0)
+        raise _wrong(file, row, rows, f"has {column[row]!r}, not a time, in the column {name!r}")
+    return parsed.to_numpy()
+
+
+def _wrong(file: TableFile, row: int, rows: NDArray[np.int64] | None, what: str) -> ValueError:
+    return ValueError(f"{file.name}: {file.place(row if rows is None else int(rows[row]))} {what}.")
+
+
+# --- ids of a model -----------------------------------------------------------------------------------------
+
+
+def ids_like(ids: Ids, index: IdIndex) -> Ids:
+    """The same ids of the kind that a model has."""
+    if ids.distinct.ids.dtype == index.ids.dtype == np.int64:
+        return ids
+    found = as_ids_of(index, list(map(str, ids.distinct.ids.tolist())))
+    return ids._replace(distinct=IdIndex.encode(found)[0])
+
+
+def as_ids_of(index: IdIndex, text: Sequence[str]) -> list[Any]:
+    """Ids that were typed or read as text, as the model has them: "7" is 7 where its ids are whole numbers."""
+    if index.ids.dtype == object and all(isinstance(one, str) for one in index.ids.tolist()):
+        return list(text)
+    known = index.codes(list(text)) >= 0
+    return [one if found or not WHOLE.fullmatch(one) else int(one) for one, found in zip(text, known, strict=True)]

@@ -1,0 +1,221 @@
+"""Bad input to every command: one sentence, the right exit code, no traceback and no half file."""
+
+import os
+import resource
+import signal
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from rating_files import write_ratings
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "boundrec"
+QUICK = ["--k", "2", "--sweeps", "2"]
+
+
+def sentence(stderr):
+    """The one line that is no note, and starts with Error."""
+    assert "Traceback" not in stderr
+    lines = [line for line in stderr.strip().splitlines() if line.startswith("Error: ")]
+    assert len(lines) == 1, stderr
+    assert stderr.strip().endswith(lines[0])
+    return lines[0]
+
+
+def usage(stderr):
+    assert "Traceback" not in stderr
+    return " ".join(stderr.replace("│", " ").split())
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory):
+    return write_ratings(tmp_path_factory.mktemp("good") / "ratings.csv")
+
+
+@pytest.fixture(scope="module")
+def model(ratings):
+    path = ratings.with_name("model.safetensors")
+    subprocess.run([SCRIPT, "fit", ratings, "-o", path, *QUICK], check=True, capture_output=True, timeout=300)
+    return path
+
+
+BAD_FILES = {
+    "missing": (None, "There is no file"),
+    "empty": (b"", "is empty."),
+    "header only": (b"user,item,rating\n", "has a header and no rows."),
+    "strange columns": (b"a,b,c\nx,y,z\n", "There are: a, b, c."),
+    "text in ratings": (b"user,item,rating\n1,a,4\n1,b,four\n", "line 3 has 'four', not a rating"),
+    "a rating left out": (b"user,item,rating\n1,a,4\n1,b,\n", "line 3 has no rating"),
+    "not UTF-8": (b"user,item,rating\n1,\xe9,4\n", "line 2 is not UTF-8 text"),
+    "a quote left open": (b'user,item,rating\n1,"a,4\n', "a quote that is never closed"),
+    "a picture": (b"\x89PNG\r\n\x1a\n\0\0", "is no table"),
+    "cut gzip": (b"\x1f\x8b\x08\0\0\0\0\0\0\0", "is a gzip file that is cut off or damaged"),
+    "pairs twice": (b"user,item,rating\n1,a,4\n1,a,5\n", "pass --duplicates last or --duplicates mean"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+@pytest.mark.parametrize("command", ["fit", "evaluate", "compare", "tune", "report", "predict"])
+def test_a_bad_table_ends_in_one_sentence(boundrec_command, model, tmp_path, command, name):
+    content, answer = BAD_FILES[name]
+    path = tmp_path / "bad"
+    if content is not None:
+        path.write_bytes(content)
+    output = {"fit": ["-o", "m.safetensors"], "compare": ["-o", "p.png"], "report": ["-o", "r.html"]}.get(command, [])
+    output = [str(tmp_path / one) if "." in one else one for one in output]
+    arguments = [model, path] if command in ("report", "predict") else [path]
+    if command == "predict" and name in ("text in ratings", "a rating left out", "pairs twice"):
+        pytest.skip("pairs need no ratings and may come twice")
+    if command == "report" and name == "pairs twice":
+        pytest.skip("a report may look at a pair twice")
+    code, out, err = boundrec_command(command, *arguments, *output)
+    assert (code, out) == (1, "")
+    assert answer in sentence(err)
+    assert {one.name for one in tmp_path.iterdir()} <= {"bad"}
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate", "compare", "tune"])
+def test_a_wrong_column_and_a_rating_out_of_bounds_are_answered(boundrec_command, ratings, tmp_path, command):
+    output = {"fit": ["-o", tmp_path / "m.safetensors"], "compare": ["-o", tmp_path / "p.png"]}.get(command, [])
+    code, _, err = boundrec_command(command, ratings, *output, "--rating", "stars")
+    assert code == 1
+    assert "has no column 'stars' (--rating). There are: userId, movieId, rating, timestamp." in sentence(err)
+    code, _, err = boundrec_command(command, ratings, *output, "--bounds", "1", "5")
+    assert code == 1
+    assert "ratings lie outside the bounds 1 to 5 (first: 0.5 in line " in sentence(err)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["predict", "recommend", "similar", "info", "report", "evaluate"])
+@pytest.mark.parametrize("content", [None, b"", b"not a model at all", b"\x08\0\0\0\0\0\0\0{}      "])
+def test_a_bad_model_file_ends_in_one_sentence(boundrec_command, ratings, tmp_path, command, content):
+    path = tmp_path / "bad.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    more = {"predict": [ratings], "similar": ["7"], "report": [ratings, "-o", tmp_path / "r.html"]}.get(command, [])
+    arguments = [ratings, "--fitted", path] if command == "evaluate" else [path, *more]
+    code, out, err = boundrec_command(command, *arguments)
+    assert (code, out) == (1, "")
+    assert "bad.safetensors cannot be loaded: " in sentence(err)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("fit", "m.safetensors"),
+        ("compare", "p.png"),
+        ("report", "r.html"),
+        ("predict", "p.csv"),
+        ("recommend", "r.parquet"),
+        ("similar", "s.ndjson"),
+    ],
+)
+@pytest.mark.parametrize("place", ["missing", "file", "folder"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(
+    boundrec_command, ratings, model, tmp_path, monkeypatch, command, name, place
+):
+    monkeypatch.setattr("boundrec.table_files.TableFile.open", lambda *_: pytest.fail("a table was read"))
+    monkeypatch.setattr("boundrec.load", lambda *_: pytest.fail("a model was read"))
+    (tmp_path / "file").write_text("not a folder")
+    output = tmp_path / place / name
+    if place == "folder":
+        output.mkdir(parents=True)
+    arguments = {"fit": [ratings], "compare": [ratings], "recommend": [model], "similar": [model, "7"]}
+    code, out, err = boundrec_command(command, *arguments.get(command, [model, ratings]), "-o", output)
+    assert (code, out) == (1, "")
+    assert "Cannot write the " in sentence(err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["fit", "RATINGS"], "--output"),
+        (["fit", "RATINGS", "-o", "m", "--model", "best"], "best"),
+        (["fit", "RATINGS", "-o", "m", "--bounds", "5", "1"], "the lower end must be below the upper one"),
+        (["fit", "RATINGS", "-o", "m", "--bounds", "low", "high"], 'give two numbers, or "none" for an open end'),
+        (["fit", "RATINGS", "-o", "m", "--k", "0"], "--k"),
+        (["fit", "RATINGS", "-o", "m", "--k", "1"], "n_factors=1: give a whole number of at least 2"),
+        (["fit", "RATINGS", "-o", "m", "--set", "ridge"], "write NAME=VALUE"),
+        (["fit", "RATINGS", "-o", "m", "--set", "rigde=1"], "bayesian has no setting 'rigde'. There are: "),
+        (["fit", "RATINGS", "-o", "m", "--set", "slack=0.5"], "slack=0.5: give a number of at least 1"),
+        (["fit", "RATINGS", "-o", "m", "--duplicates", "first"], "first"),
+        (["fit", "RATINGS", "-o", "m", "--bounds", "0", "none", "--model", "bmf"], "needs both ends"),
+        (["evaluate", "RATINGS", "--share", "1.5"], "give a share above 0 and below 1"),
+        (["evaluate", "RATINGS", "-n", "0"], "-n"),
+        (["compare", "RATINGS", "--models", "mbmf,best"], "there is no model 'best'"),
+        (["compare", "RATINGS", "--models", ","], "names no model"),
+        (["compare", "RATINGS", "-o", "plot.bmp"], "the plot is a PNG, an SVG or a PDF"),
+        (["tune", "RATINGS", "--k", "few"], "give whole numbers with commas between them"),
+        (["tune", "RATINGS", "--grid", "ridge"], "write NAME=VALUE,VALUE"),
+        (["tune", "RATINGS", "--grid", "rigde=1,2"], "bayesian has no setting 'rigde'"),
+        (["recommend", "MODEL", "-o", "lists.xlsx"], "name it .csv"),
+        (["recommend", "MODEL", "-o", "lists.csv", "--json"], "name the file .ndjson instead"),
+        (["recommend", "MODEL", "7", "--users", "u.csv"], "not both"),
+        (["similar", "MODEL"], "IDS"),
+        (["predict", "MODEL"], "PAIRS"),
+        (["guess"], "No such command"),
+    ],
+)
+def test_what_is_asked_wrongly_ends_with_code_2(
+    boundrec_command, ratings, model, tmp_path, monkeypatch, arguments, answer
+):
+    monkeypatch.chdir(tmp_path)
+    there = {"RATINGS": ratings, "MODEL": model}
+    code, out, err = boundrec_command(*(there.get(one, one) for one in arguments))
+    assert (code, out) == (2, "")
+    assert answer in usage(err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_item_that_the_model_does_not_know_has_no_neighbours(boundrec_command, model):
+    code, out, err = boundrec_command("similar", model, "nobody")
+    assert (code, out) == (1, "")
+    assert sentence(err) == "Error: The model does not know item 'nobody'."
+
+
+# --- full disks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("command", [["recommend"], ["info"], ["similar"]])
+def test_a_full_disk_under_stdout_ends_in_one_sentence(model, command):
+    more = ["film 03"] if command == ["similar"] else []
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([SCRIPT, *command, model, *more], stdout=full, stderr=subprocess.PIPE, timeout=120)
+    assert done.returncode == 1
+    assert sentence(done.stderr.decode()) == "Error: No space left on device"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_device_is_written_to_and_not_replaced(boundrec_command, model, ratings):
+    before = os.stat("/dev/full")
+    code, _, err = boundrec_command("recommend", model, "-o", "/dev/full")
+    assert code == 1
+    assert "No space left on device" in sentence(err)
+    code, _, err = boundrec_command("fit", ratings, "-o", "/dev/full")
+    assert code == 1
+    assert "/dev/full is a device or a pipe" in sentence(err)
+    assert os.stat("/dev/full").st_rdev == before.st_rdev
+
+
+@pytest.mark.parametrize("command", ["fit", "compare", "report", "recommend"])
+def test_a_disk_that_fills_up_leaves_no_half_file(ratings, model, tmp_path, command):
+    outputs = {"fit": "m.safetensors", "compare": "p.png", "report": "r.html", "recommend": "r.csv"}
+    output = tmp_path / outputs[command]
+    output.write_text("what was there before")
+    first = {"fit": [ratings, *QUICK], "compare": [ratings, "--models", "mbmf", *QUICK], "recommend": [model]}
+    arguments = first.get(command, [model, ratings])
+
+    def small_files_only():  # a limit on the size of files stands for a full disk
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    done = subprocess.run(
+        [SCRIPT, command, *arguments, "-o", output], capture_output=True, timeout=300, preexec_fn=small_files_only
+    )
+    assert done.returncode == 1
+    assert "too large" in sentence(done.stderr.decode())
+    assert output.read_text() == "what was there before"
+    assert [one.name for one in tmp_path.iterdir()] == [output.name]
