@@ -241,7 +241,7 @@ def draw_ridges(errors: dict[str, Floats]) -> None:
 
 COUNTS = (1, 2, 5, 10, 20)
 PEOPLE, JUDGED_BY = 200, 20
-FEW = (PLAIN, OURS, BAYES)
+FEW = (ALS, PLAIN, OURS, BAYES)
 
 
 class Newcomers(NamedTuple):
@@ -282,13 +282,12 @@ def judge(data: Dataset, count: int, seed: int) -> Judged:
     people = newcomers(data, seed)
     training = people.training(count)
     X, y = data.pairs[people.judges], data.rating[people.judges]
-    squares = {}
-    for name in FEW:
-        model = MODELS[name](seed)
+    fitted = {name: MODELS[name](seed) for name in FEW}
+    for model in fitted.values():
         fit(model, data.pairs[training], data.rating[training])
-        squares[name] = (y - clipped(model.predict(X))) ** 2
-    low, high = model.predict_quantiles(X, (0.1, 0.9)).T
-    return Judged(squares, model.predict(X, return_std=True)[1] ** 2, (low <= y) & (y <= high))
+    squares = {name: (y - clipped(model.predict(X))) ** 2 for name, model in fitted.items()}
+    low, high = fitted[BAYES].predict_quantiles(X, (0.1, 0.9)).T
+    return Judged(squares, fitted[BAYES].predict(X, return_std=True)[1] ** 2, (low <= y) & (y <= high))
 
 
 def few_part(data: Dataset) -> Part:
@@ -318,9 +317,9 @@ def draw_few(errors: dict[str, list[float]]) -> None:
     """Error by number of ratings, and the error that the Bayesian model expects of itself."""
     canvas = new_canvas(5.2, 3.7)
     panel = canvas.subplots()
-    for name, mark in zip(FEW, ("s--", "D-", "o-"), strict=True):
+    for name, mark in zip(FEW, ("o--", "s--", "D-", "v-"), strict=True):
         panel.plot(COUNTS, errors[name], mark, color=COLOURS[name], label=name)
-    panel.plot(COUNTS, errors["expected"], ":", color=GREY, linewidth=2, label=f"{BAYES}: expects")
+    panel.plot(COUNTS, errors["expected"], ":", color=GREY, linewidth=2, label="what BayesianMBMF expects")
     panel.set_xscale("log")
     panel.set_xticks(COUNTS, [str(count) for count in COUNTS])
     panel.minorticks_off()
