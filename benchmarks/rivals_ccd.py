@@ -1,8 +1,8 @@
 """NMF against scikit-surprise's NMF, and CCD++ against cmfrec: the same models on the same splits, in one run.
 
 ``python -m benchmarks.rivals_ccd`` needs both (``pip install "boundrec[peers]"``) and the MovieLens files in
-BOUNDREC_DATA; ``errors`` or ``times`` asks for one half. It writes results/rivals_ccd.md and fails if an RMSE on
-MovieLens 100k is more than 1 % from the peer's, or a sweep on MovieLens 1M takes more than twice as long.
+BOUNDREC_DATA; ``errors``, ``times`` or ``progress`` asks for one part. It writes results/rivals_ccd.md and fails if an
+RMSE on MovieLens 100k is more than 1 % from the peer's, or a sweep on MovieLens 1M takes more than twice as long.
 
 What is the same and what is not:
 
@@ -213,8 +213,10 @@ def sweep_fits(data: Dataset) -> dict[str, Callable[[int], Any]]:
     }
 
 
-def progress(data: Dataset, fits: dict[str, Callable[[int], Any]]) -> Part:
+def progress() -> Part:
     """How far the sweeps of CCD++ and of cmfrec come: they are not alike."""
+    data = movielens("1m")
+    fits = sweep_fits(data)
     shape = data.n_users, data.n_items
     everything = Split(data.pairs, data.rating, data.pairs, data.rating, shape)
     counts = (1, 2, 5, 10, 20)
@@ -231,9 +233,9 @@ def progress(data: Dataset, fits: dict[str, Callable[[int], Any]]) -> Part:
     return Part("CCD++: what a sweep achieves, MovieLens 1M", columns, rows, notes=[note])
 
 
-def compare_times(fits: dict[str, Callable[[int], Any]], repeats: int) -> Part:
+def compare_times(repeats: int) -> Part:
     """Seconds a sweep; CCD++ against the fastest of cmfrec's, and NMF against Surprise's."""
-    times = seconds_per_sweep(fits, repeats)
+    times = seconds_per_sweep(sweep_fits(movielens("1m")), repeats)
     rows = [[name, f"{took.clock:.3f}", f"{took.processor:.3f}"] for name, took in times.items()]
     clock = {name: took.clock for name, took in times.items()}
     fastest = min(took for name, took in clock.items() if name.startswith("cmfrec"))
@@ -263,18 +265,16 @@ def compare_all_errors() -> dict[str, Part]:
     return parts
 
 
-def compare_all_times() -> dict[str, Part]:
-    data = movielens("1m")
-    fits = sweep_fits(data)
-    return {"d": compare_times(fits, repeats=5), "e": progress(data, fits)}
-
-
 def main(arguments: list[str]) -> int:
     warnings.simplefilter("ignore", ConvergenceWarning)
-    halves = {"errors": compare_all_errors, "times": compare_all_times}
+    steps: dict[str, Callable[[], dict[str, Part]]] = {
+        "errors": compare_all_errors,
+        "times": lambda: {"d": compare_times(repeats=5)},
+        "progress": lambda: {"e": progress()},
+    }
     passed = True
-    for name in arguments or halves:
-        parts = halves[name]()
+    for name in arguments or steps:
+        parts = steps[name]()
         for part in parts.values():
             print(f"\n{part.markdown()}", flush=True)
         save_parts(parts, "rivals_ccd")

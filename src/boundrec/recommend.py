@@ -237,10 +237,10 @@ class Search:
         self._read_seen(seen)
 
     def _read_seen(self, seen: Seen | None) -> None:
-        """What is on the shelf and seen, in the order of the shelf."""
+        """What was seen, in the order of the shelf; what is not on it comes first, and lies in no tile."""
         rows, items = (np.empty(0, np.int64),) * 2 if seen is None else seen.of_users(self.users)
         places = self.shelf.place[items]
-        order = np.argsort(places)[np.count_nonzero(places < 0) :]
+        order = np.argsort(places)
         self.seen_rows, self.seen_places = rows[order], places[order]
 
     def lists(self) -> Lists:
