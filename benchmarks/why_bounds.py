@@ -111,8 +111,8 @@ def draw_predictions(everything: dict[str, Everything]) -> None:
 
 # --- 2: what clipping does to a list ----------------------------------------------------------------------------
 
-#: Films with fewer training ratings stay out of the lists: two films that the same single person gave the same stars
-#: are one and the same to every method that solves for a film exactly, and would tie for that reason.
+#: Films with fewer training ratings stay out of the lists: films whose only rating comes from the same person can be
+#: one and the same to a method that solves for each film exactly, and tie for that reason. The table counts these, too.
 LEAST_RATINGS = 5
 
 
@@ -128,17 +128,18 @@ def lists_part(fitted: dict[str, Any], split: Split) -> Part:
     for name, some in scores.items():
         all_ten = np.mean(np.ptp(clipped(some), axis=1) == 0)
         above = np.mean(some[:, 0] > BOUNDS[1])
-        rows.append([name, *(f"{100 * share:.1f}" for share in (above, tied_lists(some), shares[name], all_ten))])
+        of_all_films = tied_lists(fitted[name].recommend(users, n=10)[1])
+        found = above, tied_lists(some), shares[name], all_ten, of_all_films
+        rows.append([name, *(f"{100 * share:.1f}" for share in found)])
     columns = [
         "model",
         "lists led by more than 5 stars, %",
         "lists with ties, %",
         "the same, clipped, %",
         "all ten tied, %",
+        "lists of all films with ties, unclipped, %",
     ]
-    note = (
-        f"Top-10 lists of {len(users)} users from the {len(candidates):,} films with {LEAST_RATINGS} ratings or more."
-    )
+    note = f"Top-10 lists of {len(users)} users; {len(candidates):,} films have {LEAST_RATINGS} ratings or more."
     return Part("2. What clipping does to a list", columns, rows, notes=[note])
 
 
@@ -315,7 +316,7 @@ def judged_by_count(data: Dataset) -> Iterator[tuple[int, list[Judged]]]:
 
 def draw_few(errors: dict[str, list[float]]) -> None:
     """Error by number of ratings, and the error that the Bayesian model expects of itself."""
-    canvas = new_canvas(5.2, 3.7)
+    canvas = new_canvas(5.2, 4.2)
     panel = canvas.subplots()
     for name, mark in zip(FEW, ("o--", "s--", "D-", "v-"), strict=True):
         panel.plot(COUNTS, errors[name], mark, color=COLOURS[name], label=name)
@@ -324,8 +325,9 @@ def draw_few(errors: dict[str, list[float]]) -> None:
     panel.set_xticks(COUNTS, [str(count) for count in COUNTS])
     panel.minorticks_off()
     panel.set(xlabel="ratings that somebody has given", ylabel="error on their others (RMSE)")
+    panel.set_ylim(top=1.12)  # ALS leaves the picture, or nobody could tell the others apart
     panel.grid(axis="y", alpha=0.25)
-    panel.legend(frameon=False)
+    panel.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.45, 1), handlelength=1.8)
     finish(canvas, "why-few")
 
 

@@ -328,13 +328,14 @@ def test_recommend_streams_what_it_writes(boundrec_command, model, tmp_path, mon
     assert len(pl.read_csv(parts)) == 120
 
 
-def test_recommend_to_some_users_on_stdout(model, tmp_path):
+def test_recommend_to_some_users_on_stdout(boundrec_command, model, tmp_path):
     out, err = run("recommend", model, "5", "7", "nobody", "-n", 2)
     frame = pl.read_csv(out.encode(), infer_schema=False)
     assert frame["user"].to_list() == ["5", "5", "7", "7", "nobody", "nobody"]
     assert "the model does not know user 'nobody'" in err
     (tmp_path / "users.csv").write_text("userId\n7\n5\n")
-    out, _ = run("recommend", model, "--users", tmp_path / "users.csv", "-n", 1, "--json")
+    code, out, _ = boundrec_command("recommend", model, "--users", tmp_path / "users.csv", "-n", 1, "--json")
+    assert code == 0
     assert [json.loads(line)["user"] for line in out.splitlines()] == [7, 5]
 
 
@@ -344,22 +345,23 @@ def test_recommend_may_show_what_was_rated(boundrec_command, model, ratings):
     assert len(out.splitlines()) == 1 + 30
 
 
-def test_similar_items_and_users(model):
+def test_similar_items_and_users(boundrec_command, model):
     out, _ = run("similar", model, "film 03", "film 04", "-n", 2)
     frame = pl.read_csv(out.encode())
     assert frame.columns == ["item", "similar_item", "rank", "similarity"]
     assert frame["item"].to_list() == ["film 03"] * 2 + ["film 04"] * 2
     assert not (frame["item"] == frame["similar_item"]).any()
-    out, _ = run("similar", model, "5", "--users", "-n", 2, "--json")
+    code, out, _ = boundrec_command("similar", model, "5", "--users", "-n", 2, "--json")
+    assert code == 0
     assert [json.loads(line)["rank"] for line in out.splitlines()] == [1, 2]
 
 
-def test_info_tells_what_a_file_holds(model):
+def test_info_tells_what_a_file_holds(boundrec_command, model):
     out, _ = run("info", model)
     assert "mbmf (MBMF)" in out
     assert "users: 40   items: 30" in out
     assert "bounds: 0.5 to 5" in out
-    assert json.loads(run("info", model, "--json")[0])["settings"]["n_factors"] == 4
+    assert json.loads(boundrec_command("info", model, "--json")[1])["settings"]["n_factors"] == 4
 
 
 # --- report -----------------------------------------------------------------------------------------------------
