@@ -140,9 +140,9 @@ def time_part(data: Dataset, constraint: str) -> Part:
     notes = [
         f"{SAMPLE:,} users of {model.n_users_:,} × {model.n_items_:,} items, n = {N}, K = {K}, {thread_count(None)} "
         f"threads each; best of {REPEATS} turns, one after the other. Beside other work on the machine, processor "
-        "seconds are the steadier figure. Ours is the whole call: ids to row numbers, sorting the items by norm, and scoring what "
-        f"passed in float64. The others rank in float32; to {CLOSE:g} their lists have our scores, in an order that "
-        "differs where many books of a single reader have the same one."
+        "seconds are the steadier figure. Ours is the whole call: ids to row numbers, sorting the items by norm, and "
+        f"scoring what passed in float64. The others rank in float32; to {CLOSE:g} their lists have our scores, in an "
+        "order that differs where many books of a single reader have the same one."
     ]
     return Part(f"Time, {constraint}", columns, rows, checks, notes)
 
