@@ -136,7 +136,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
         (["fit", "RATINGS", "-o", "m", "--bounds", "5", "1"], "the lower end must be below the upper one"),
         (["fit", "RATINGS", "-o", "m", "--bounds", "low", "high"], 'give two numbers, or "none" for an open end'),
         (["fit", "RATINGS", "-o", "m", "--k", "0"], "--k"),
-        (["fit", "RATINGS", "-o", "m", "--k", "1"], "n_factors=1: give a whole number of at least 2"),
+        (["fit", "RATINGS", "-o", "m", "--k", "1"], "value: --k 1: give a whole number of at least 2"),
         (["fit", "RATINGS", "-o", "m", "--set", "ridge"], "write NAME=VALUE"),
         (["fit", "RATINGS", "-o", "m", "--set", "rigde=1"], "bayesian has no setting 'rigde'. There are: "),
         (["fit", "RATINGS", "-o", "m", "--set", "slack=0.5"], "slack=0.5: give a number of at least 1"),
@@ -167,6 +167,15 @@ def test_what_is_asked_wrongly_ends_with_code_2(
     assert (code, out) == (2, "")
     assert answer in usage(err)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare", "tune"])
+def test_too_few_ratings_to_hold_some_out_are_told_with_the_option_that_mends_it(boundrec_command, tmp_path, command):
+    path = tmp_path / "one.csv"
+    path.write_text("user,item,rating\nann,tea,3\n")
+    code, out, err = boundrec_command(command, path, "--bounds", "1", "5")
+    assert (code, out) == (1, "")
+    assert sentence(err).startswith("Error: --share 0.1 of 1 entries is 0; both parts need at least one.")
 
 
 def test_an_item_that_the_model_does_not_know_has_no_neighbours(boundrec_command, model):

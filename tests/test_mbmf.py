@@ -338,6 +338,17 @@ def test_stopping_while_the_objective_still_falls_is_worth_a_warning():
         MBMF(3, bounds=(1, 5), max_iter=2, random_state=0).fit(X, y)
 
 
+@pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("tol_mode", ["relative", "absolute"])
+def test_the_warning_tells_the_last_decrease_in_its_own_unit(tol_mode):
+    X, y, _, _ = small_problem()
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = MBMF(3, bounds=(1, 5), max_iter=2, tol_mode=tol_mode, random_state=0).fit(X, y)
+    before, after = model.objectives_[-2:]
+    told = f"{100 * (before - after) / before:.2g} %" if tol_mode == "relative" else f"{before - after:.2g}"
+    assert f"still fell by {told} an iteration" in str(caught[0].message)
+
+
 # --- bad input ----------------------------------------------------------------------------------------------
 
 GOOD = [("a", 1), ("b", 2), ("c", 3)]

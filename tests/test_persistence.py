@@ -796,6 +796,12 @@ def test_a_folder_that_is_not_there_is_named(fitted, tmp_path):
         fitted["MF gd"].save(tmp_path / "nowhere" / "model.safetensors")
 
 
+def test_a_file_where_the_folder_should_be_is_called_a_file(fitted, tmp_path):
+    (tmp_path / "ratings.csv").write_text("")
+    with pytest.raises(NotADirectoryError, match=r"cannot be saved: .*ratings\.csv is a file, not a folder\.$"):
+        fitted["MF gd"].save(tmp_path / "ratings.csv" / "model.safetensors")
+
+
 def test_a_file_that_is_not_there_is_named(path):
     with pytest.raises(FileNotFoundError, match=re.escape(f"{path} cannot be loaded: there is no such file.")):
         boundrec.load(path)

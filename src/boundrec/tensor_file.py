@@ -92,6 +92,8 @@ def _whole_or_nothing(path: str) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError("it is a folder")
+    if target.parent.is_file():
+        raise NotADirectoryError(f"{target.parent} is a file, not a folder")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {target.parent}")
     if is_special(target):

@@ -17,8 +17,14 @@ from boundrec.report.words import open_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Settings of the library that have an option of their own.
-OPTIONS = {"n_factors": "--k", "max_iter": "--sweeps", "duplicates": "--duplicates", "random_state": "--seed"}
+#: Arguments of the library that have an option of their own.
+OPTIONS = {
+    "n_factors": "--k",
+    "max_iter": "--sweeps",
+    "duplicates": "--duplicates",
+    "random_state": "--seed",
+    "share": "--share",
+}
 #: Seconds between two lines about the objective where there is no terminal to draw on.
 SECONDS_A_LINE = 10.0
 

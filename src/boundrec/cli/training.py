@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from boundrec.cli.options import ModelName
-from boundrec.cli.speaking import live_objective, say
+from boundrec.cli.speaking import in_command_words, live_objective, say
 from boundrec.report.words import in_a_sentence, percent
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Request:
         try:
             model._check_settings()
         except (TypeError, ValueError) as error:
-            raise typer.BadParameter(str(error)) from None
+            raise typer.BadParameter(in_command_words(str(error))) from None
         return model
 
 

@@ -86,6 +86,11 @@ class StoppingRule:
         """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
         return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
 
+    @property
+    def decrease_in_words(self) -> str:
+        """The last decrease with its unit: a share of the objective, or the objective's own."""
+        return f"{100 * self.decrease:.2g} %" if self._relative else f"{self.decrease:.2g}"
+
 
 class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
@@ -317,7 +322,8 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         if rule.still_falling and self._seeks_rest() and not progress.past_best:
             warn(
                 f"{type(self).__name__} stopped at max_iter={max_iter} while its objective still fell by "
-                f"{rule.decrease:.2g} an iteration: raise max_iter for a closer fit, or tol if this is close enough.",
+                f"{rule.decrease_in_words} an iteration: raise max_iter for a closer fit, or tol if this is close "
+                "enough.",
                 ConvergenceWarning,
             )
         return True
