@@ -21,8 +21,9 @@ from sklearn.preprocessing import FunctionTransformer
 import naive
 from boundrec import BMCADMM, MBMF, MF, Ratings
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Side, StoppingRule, Sweep
+from boundrec.models.base import Side
 from boundrec.models.mbmf import alternate, start_rows
+from boundrec.models.stopping import StoppingRule, Sweep
 from boundrec.parallel import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.models.recommending import Recommending
-from boundrec.models.stopping import Progress, Validation, generator, set_aside, trained_codes
+from boundrec.models.settings import is_number, is_whole
+from boundrec.models.stopping import Progress, StoppingRule, Sweep, Validation, generator, set_aside, trained_codes
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
 from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
@@ -32,17 +33,8 @@ Callback = Callable[[int, float, Any], object]
 UNKNOWN = ("mean", "nan", "raise")
 #: How many ratings the overall mean counts for in the mean of a user or an item.
 PRIOR_COUNT = 5.0
-#: An objective that has fallen to this share of its first value is as good as zero.
-NOTHING = 1e-12
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
-
-
-class Sweep(NamedTuple):
-    """One iteration of an algorithm: where the objective stands, and whether anything moved (resolution A11)."""
-
-    objective: float
-    accepted: bool = True
 
 
 @dataclass
@@ -54,42 +46,6 @@ class Side:
     factors: NDArray[np.floating]
     #: A coordinate of the factors that this side holds fixed, if it does.
     held: int | None = None
-
-
-class StoppingRule:
-    """The paper's rule: the decrease is below ``tol`` for ``patience`` accepted iterations in a row.
-
-    The decrease is relative to F, whatever the unit of the ratings, or absolute as printed in the paper (resolution
-    A10).
-    """
-
-    def __init__(self, tol: float, patience: int, mode: str = "relative") -> None:
-        self._tol, self._patience, self._relative = tol, patience, mode == "relative"
-        self._previous, self._zero = np.inf, 0.0
-        self._calm = 0
-        self.decrease = np.inf
-
-    def converged(self, sweep: Sweep) -> bool:
-        """Take in one more sweep; True once the objective has come to rest."""
-        if sweep.accepted:
-            self.decrease = self._previous - sweep.objective
-            if not np.isfinite(self._previous):
-                self._zero = NOTHING * abs(sweep.objective) or 1.0
-            elif self._relative:
-                self.decrease /= max(abs(self._previous), self._zero)
-            self._calm = self._calm + 1 if self.decrease < self._tol else 0
-            self._previous = sweep.objective
-        return self._calm >= self._patience
-
-    @property
-    def still_falling(self) -> bool:
-        """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
-        return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
-
-    @property
-    def decrease_in_words(self) -> str:
-        """The last decrease with its unit: a share of the objective, or the objective's own."""
-        return f"{100 * self.decrease:.2g} %" if self._relative else f"{self.decrease:.2g}"
 
 
 class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -481,16 +437,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "boundrec":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a setting is a real number (True and False are not)."""
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
-def is_whole(value: Any) -> bool:
-    """Whether a setting is an integer (True and False are not)."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:

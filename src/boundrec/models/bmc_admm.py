@@ -27,9 +27,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from boundrec.models.base import Callback, Floats, Sweep, is_number
+from boundrec.models.base import Callback, Floats
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
+from boundrec.models.settings import is_number
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings

@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats, Sweep
+from boundrec.models.base import Floats
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from boundrec.models.base import is_number
 from boundrec.models.gradient import GradientModel, Loss
+from boundrec.models.settings import is_number
 from boundrec.ranges import check_bounds
 
 #: The range in which ``penalty`` and ``sharpness`` are measured: that of one to five stars.

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Sweep, is_number, is_whole
 from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
+from boundrec.models.settings import is_number, is_whole
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import FEW_RANGES, RowPool
 from boundrec.ratings import Csr, Ratings
 

@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats, Sweep
+from boundrec.models.base import Floats
+from boundrec.models.stopping import Sweep
 from boundrec.ratings import Csr
 
 GROW, SHRINK = 1.1, 2.0

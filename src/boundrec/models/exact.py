@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Side, Sweep
+from boundrec.models.base import Side
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 
 #: γ², the share of a row's squared norm that its held coordinate takes; up to ½ the ends stay within reach.

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats, Sweep, dot_rows, is_number
+from boundrec.models.base import Floats, dot_rows
 from boundrec.models.descent import Descent, MovingSide
 from boundrec.models.rival import RivalModel
+from boundrec.models.settings import is_number
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 from boundrec.ratings import Csr, Ratings
 

@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.models.angles import AngleDescent, AngleSide
-from boundrec.models.base import Callback, Codes, Floats, Side, Sweep, is_number, is_whole
+from boundrec.models.base import Callback, Codes, Floats, Side
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
 from boundrec.models.new_rows import solve_exactly, start_exactly
+from boundrec.models.settings import is_number, is_whole
 from boundrec.models.slack import STEEPEST
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings

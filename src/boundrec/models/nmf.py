@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Sweep
 from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
+from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats, is_number
+from boundrec.models.base import Floats
+from boundrec.models.settings import is_number
 from boundrec.ratings import Csr
 
 

@@ -1,9 +1,9 @@
-"""Early stopping: ratings that are not trained on tell after every sweep how good it is, and which was the best."""
+"""When a fit ends: once its objective has come to rest, or once ratings it is not trained on say it was at its best."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,52 @@ from boundrec.ratings import IdIndex, Ratings
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
+
+#: An objective that has fallen to this share of its first value is as good as zero.
+NOTHING = 1e-12
+
+
+class Sweep(NamedTuple):
+    """One iteration of an algorithm: where the objective stands, and whether anything moved (resolution A11)."""
+
+    objective: float
+    accepted: bool = True
+
+
+class StoppingRule:
+    """The paper's rule: the decrease is below ``tol`` for ``patience`` accepted iterations in a row.
+
+    The decrease is relative to F, whatever the unit of the ratings, or absolute as printed in the paper (resolution
+    A10).
+    """
+
+    def __init__(self, tol: float, patience: int, mode: str = "relative") -> None:
+        self._tol, self._patience, self._relative = tol, patience, mode == "relative"
+        self._previous, self._zero = np.inf, 0.0
+        self._calm = 0
+        self.decrease = np.inf
+
+    def converged(self, sweep: Sweep) -> bool:
+        """Take in one more sweep; True once the objective has come to rest."""
+        if sweep.accepted:
+            self.decrease = self._previous - sweep.objective
+            if not np.isfinite(self._previous):
+                self._zero = NOTHING * abs(sweep.objective) or 1.0
+            elif self._relative:
+                self.decrease /= max(abs(self._previous), self._zero)
+            self._calm = self._calm + 1 if self.decrease < self._tol else 0
+            self._previous = sweep.objective
+        return self._calm >= self._patience
+
+    @property
+    def still_falling(self) -> bool:
+        """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
+        return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
+
+    @property
+    def decrease_in_words(self) -> str:
+        """The last decrease with its unit: a share of the objective, or the objective's own."""
+        return f"{100 * self.decrease:.2g} %" if self._relative else f"{self.decrease:.2g}"
 
 
 class Validation:
