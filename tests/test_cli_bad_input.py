@@ -181,7 +181,9 @@ def test_too_few_ratings_to_hold_some_out_are_told_with_the_option_that_mends_it
 def test_an_item_that_the_model_does_not_know_has_no_neighbours(boundrec_command, model):
     code, out, err = boundrec_command("similar", model, "nobody")
     assert (code, out) == (1, "")
-    assert sentence(err) == "Error: The model does not know item 'nobody'."
+    assert sentence(err).startswith(
+        "Error: The model does not know item 'nobody': pass the id of one that it was fitted"
+    )
 
 
 # --- full disks -------------------------------------------------------------------------------------------------

@@ -339,6 +339,18 @@ def test_recommend_to_some_users_on_stdout(boundrec_command, model, tmp_path):
     assert [json.loads(line)["user"] for line in out.splitlines()] == [7, 5]
 
 
+def test_recommend_says_who_has_rated_everything(boundrec_command, tmp_path):
+    model = boundrec.CCDPlusPlus(n_factors=1, random_state=0)
+    model.fit([("all", "tea"), ("all", "rum"), ("one", "tea")], [1.0, 2.0, 3.0])
+    model.save(tmp_path / "m.safetensors")
+    code, out, err = boundrec_command("recommend", tmp_path / "m.safetensors")
+    assert code == 0
+    assert [line.split(",")[:2] for line in out.splitlines()[1:]] == [["one", "rum"]]
+    assert "1 of 2 users have rated every item and get no list; --with-seen lists them, too." in err
+    assert "get no list" not in boundrec_command("recommend", tmp_path / "m.safetensors", "--with-seen")[2]
+    assert "get no list" not in boundrec_command("recommend", tmp_path / "m.safetensors", "one")[2]
+
+
 def test_recommend_may_show_what_was_rated(boundrec_command, model, ratings):
     code, out, _ = boundrec_command("recommend", model, "5", "-n", 100, "--with-seen")
     assert code == 0

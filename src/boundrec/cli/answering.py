@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boundrec.cli import options
-from boundrec.cli.speaking import print_json, say
+from boundrec.cli.speaking import live_count, print_json, say
 from boundrec.report.words import in_a_sentence, size
 
 if TYPE_CHECKING:
@@ -107,12 +107,14 @@ def predict(
     fitted = load_model(model)
     users, items, names = read_pairs(TableFile.open(pairs, header), Columns(user, item), say)
     users, items = ids_like(users, fitted.user_ids_), ids_like(items, fitted.item_ids_)
-    with open_rows(output, json) as write:
-        for start in range(0, len(users.codes), PAIRS_AT_A_TIME):
-            block = slice(start, start + PAIRS_AT_A_TIME)
+    n_pairs = len(users.codes)
+    with open_rows(output, json) as write, live_count("Predicting pairs", n_pairs) as done:
+        for start in range(0, n_pairs, PAIRS_AT_A_TIME):
+            block = slice(start, min(start + PAIRS_AT_A_TIME, n_pairs))
             write(_predicted(fitted, users, items, block, names))
+            done(block.stop - block.start)
     if output is not None:
-        say(f"Wrote {len(users.codes):,} predictions to {output}")
+        say(f"Wrote {n_pairs:,} predictions to {output}")
 
 
 def _predicted(model: Any, users: Ids, items: Ids, block: slice, names: dict[str, str]) -> pl.DataFrame:
@@ -181,13 +183,22 @@ def recommend(
     batches = fitted.recommend_batches(wanted, length, not with_seen, output="polars", batch_size=batch_size)
     users_asked = fitted.user_ids_.ids if wanted is None else wanted
     mixed = [name for name, ids in (("user", users_asked), ("item", fitted.item_ids_.ids)) if are_mixed(ids)]
-    written = 0
-    with open_rows(output, json) as write:
+    written = with_list = 0
+    with open_rows(output, json) as write, live_count("Recommending to users", len(users_asked)) as done:
         for rows in batches:
             write(rows.with_columns(as_text(rows[name]) for name in mixed))
             written += len(rows)
+            with_list += int((rows["rank"] == 1).sum())
+            done(batch_size)
+    if not with_seen and fitted.on_unknown == "mean":  # then only those who have rated everything have no list
+        _say_who_has_no_list(len(users_asked) - with_list, len(users_asked))
     if output is not None:
         say(f"Wrote {written:,} recommendations to {output}")
+
+
+def _say_who_has_no_list(count: int, of: int) -> None:
+    if count:
+        say(f"Note: {count:,} of {of:,} users have rated every item and get no list; --with-seen lists them, too.")
 
 
 def _wanted_users(
@@ -232,7 +243,10 @@ def similar(
     wanted = as_ids_of(index, list(dict.fromkeys(ids)))
     for one, code in zip(wanted, index.codes(wanted), strict=True):
         if code < 0:
-            raise ValueError(f"The model does not know {kind} {one!r}.")
+            raise ValueError(
+                f"The model does not know {kind} {one!r}: pass the id of one that it was fitted to, such as "
+                f"{index.ids.item(0)!r}."
+            )
     find = fitted.similar_users if of_users else fitted.similar_items
     with open_rows(output, json) as write:
         for one in wanted:

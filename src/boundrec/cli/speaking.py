@@ -121,3 +121,15 @@ def live_objective(name: str, most: int) -> Iterator[Callable[[int, float, Any],
                 say(text)
 
         yield callback
+
+
+@contextmanager
+def live_count(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A function to tell how many more are done: a bar on a terminal, nothing elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = messages()
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)
