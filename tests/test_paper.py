@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -182,7 +183,7 @@ def perform(cell):
     with log.open("a") as file:
         print(cell.settings["name"], file=file)
     if cell.settings["name"] == "b":
-        (folder / "cells" / f"{cell.name}.draft").write_text("{half a rec")
+        (folder / "cells" / ".boundrec-half.tmp").write_text("{half a rec")
         time.sleep(patience)
     return {"name": cell.settings["name"]}
 
@@ -190,6 +191,17 @@ cells = [Cell("toy", {"name": name}, 1.0, tier) for tier, name in enumerate("abc
 store = CellStore(folder / "cells", lambda text: print(text, file=sys.stderr))
 work_off(make_plan(cells, store), perform, store, {})
 """
+
+
+def test_two_runs_that_share_a_folder_do_not_write_into_each_others_files(store):
+    def writes(value):
+        for _ in range(50):
+            store.write(cell("a"), {"value": [value] * 1000}, {})
+
+    with ThreadPoolExecutor(2) as pool:
+        for run in [pool.submit(writes, value) for value in (1, 2)]:
+            run.result()
+    assert store.read(cell("a"))["result"]["value"] in ([1] * 1000, [2] * 1000)
 
 
 def test_a_run_killed_in_the_middle_of_a_cell_loses_and_repeats_nothing_that_was_finished(tmp_path, store):

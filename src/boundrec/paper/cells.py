@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from boundrec.files import whole_file
 
 #: A cell that may take longer than this is left out unless it is forced.
 LONG = 30 * 60.0
@@ -78,17 +79,12 @@ class CellStore:
             return None
 
     def write(self, cell: Cell, result: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a result: a temporary file first, then its name, so that no half-written file ever has it."""
+        """Keep a result, in a file that is there whole or not at all."""
         record = {"experiment": cell.experiment, "settings": cell.settings, "result": result, "made": made}
         record = _plain(record)
         text = json.dumps({**record, "checksum": _digest(record)}, indent=1, allow_nan=False, ensure_ascii=False)
-        path = self.path(cell)
-        draft = path.with_suffix(".draft")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        with whole_file(self.path(cell)) as file:
+            file.write(text.encode())
         return dict(record)
 
 

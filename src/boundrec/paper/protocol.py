@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -188,7 +188,7 @@ SOURCES: dict[str, Source] = {
 }
 
 
-@lru_cache(maxsize=4)
+@cache  # the owners' spreadsheets take a minute to read, and every part of a run asks for them
 def load(name: str, folder: Path | None) -> Dataset:
     """A data set of `SOURCES`, cut to its core; users and items are numbered anew."""
     if name == "synthetic":

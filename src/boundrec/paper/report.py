@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from html import escape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from boundrec.files import whole_file
 from boundrec.paper.sections import Figure, Picture, Section, Table
 from boundrec.report.page import document, figure, number
 
@@ -18,10 +20,15 @@ def write_report(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]
         for table in section.tables:
             write_csv(table, output / f"{table.name}.csv")
         for picture in section.pictures:
-            (output / f"{picture.name}.svg").write_text(picture.svg, encoding="utf-8")
+            _write(output / f"{picture.name}.svg", picture.svg)
     path = output / "report.html"
-    path.write_text(page(sections, makers, quick), encoding="utf-8")
+    _write(path, page(sections, makers, quick))
     return path
+
+
+def _write(path: Path, text: str) -> None:
+    with whole_file(path) as file:
+        file.write(text.encode())
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------
@@ -31,11 +38,12 @@ def write_csv(table: Table, path: Path) -> None:
     """One line for each row; a column for our figure, and where there is one for the paper's and the ratio."""
     columns = _full_names(table)
     compared = [any(isinstance(row[i], Figure) and row[i].published for row in table.rows) for i in range(len(columns))]  # type: ignore[union-attr]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_csv_head(columns, compared, table))
-        for row in table.rows:
-            writer.writerow(_csv_row(row, compared))
+    lines = StringIO()
+    writer = csv.writer(lines)
+    writer.writerow(_csv_head(columns, compared, table))
+    for row in table.rows:
+        writer.writerow(_csv_row(row, compared))
+    _write(path, lines.getvalue())
 
 
 def _full_names(table: Table) -> list[str]:

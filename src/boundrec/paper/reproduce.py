@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from boundrec.dataset_files import data_folder
+from boundrec.files import reason
 from boundrec.paper import claims, figure1, figure2, settings, table1, table2, table3
 from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.progress import Progress, describe_left_out
@@ -35,8 +36,7 @@ def check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
     except OSError as error:
-        reason = (error.strerror or "unknown reason").lower()
-        raise OSError(f"Cannot write to the folder {folder} ({reason}). Pass another with --output.") from None
+        raise OSError(f"Cannot write to the folder {folder} ({reason(error)}). Pass another with --output.") from None
 
 
 def reproduce(
@@ -74,7 +74,8 @@ def reproduce(
     say = partial(messages.print, soft_wrap=True)
     store = CellStore(output / "cells", say)
     wanted = _wanted(target)
-    cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
+    with messages.status("Reading the data"):
+        cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
     plan = make_plan(_once(cells), store, force)
     others, earlier = _earlier(wanted, output, options)
     for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
@@ -110,9 +111,9 @@ def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]
     if folder is not None and not folder.is_dir():
         lines.append(f"There is no folder {folder}, which BOUNDREC_DATA names.")
     for name in table3.names(options) if {"table2", "table3"} & set(wanted) else ():
-        reason = missing(name, options.folder)
-        if reason:
-            lines.append(f"Not present: {SOURCES[name].title}. {reason}")
+        why = missing(name, options.folder)
+        if why:
+            lines.append(f"Not present: {SOURCES[name].title}. {why}")
     return lines
 
 
