@@ -33,7 +33,7 @@ def number(value: float) -> str:
         return f"{value:,.0f}"
     if value >= 0.1:
         return f"{value:#.4g}"
-    return f"{value:.3g}" if value >= 1e-3 else f"{value:.2g}"
+    return f"{value:.3g}" if value >= 1e-3 else f"{value:.2g}".replace("-", "−")
 
 
 STYLE = """:root { --ink: #1c2430; --soft: #5b6675; --line: #dde2e8; --back: #fff; --tint: #f5f7fa; --accent: #0b5cad; }
