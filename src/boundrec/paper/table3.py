@@ -33,7 +33,7 @@ BEHAVIOUR: dict[str, tuple[tuple[str, ...], float]] = {
 }
 #: The eight methods of the paper, and the rows of the table that begin a new group.
 PAPER = (*protocol.RIVALS, *protocol.OURS)
-BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MF, two steps", "MBMF-n, own history", "MF + history")
+BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MBMF as it comes", "MF, two steps", "MBMF-n, own history", "MF + history")
 
 
 def names(options: Options) -> tuple[str, ...]:
@@ -95,7 +95,8 @@ TEXT = (
     "paper's eight methods is marked.",
     "Rows the paper lacks. <b>Means</b>: mean, user and item offsets, nothing else. <b>exact</b>: the paper's model, "
     "solved row by row to the minimum (20 sweeps). <b>ball</b>: the same with |w| ≤ r in the place of = (the paper's "
-    "future work) and magnitudes that never pass the declared bounds. <b>own history</b>: "
+    "future work) and magnitudes that never pass the declared bounds. <b>as it comes</b>: boundrec's own models with "
+    "nothing set but K, the bounds and the seed, and without history. <b>own history</b>: "
     "magnitudes from the training ratings alone. <b>+ history</b>: the rival is trained on the past half as well, so "
     "that nobody has more data than another. <b>two steps</b>: MBMF's gradient descent has a step for users and one "
     "for items, that of MF and Bounded-SVD one for both; these rows give them two.",
