@@ -37,6 +37,8 @@ MAX_ITER = 500
 EXACT_SWEEPS = 20
 #: For an estimate only: what the samplers take, the others fewer.
 AS_IT_COMES_SWEEPS = 100
+#: Factors of more bytes than this are fetched from memory for every rating, which takes so many times as long.
+CACHE, MISSES = 3e7, 4.0
 #: Up to so many users × items every prediction is looked at; above, as many at random.
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
@@ -183,7 +185,9 @@ def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_
         model = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))
         return 2 * float(model.estimated_seconds(*shape, n_ratings))
     threads = thread_count(None) if n_ratings >= INLINE_BELOW else 1
-    work = n_ratings * n_factors + 5 * sum(shape)
+    work = float(n_ratings * n_factors + 5 * sum(shape))
+    if 8 * sum(shape) * n_factors > CACHE:
+        work *= MISSES
     if method.cost:
         return 0.05 + MAX_ITER * method.cost * work / threads
     if method in (*EXACT.values(), *AS_IT_COMES.values()):  # normal matrices grow with the square of the factors
