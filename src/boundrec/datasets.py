@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boundrec import dataset_files as files
-from boundrec.dataset_files import Folder, Origin
+from boundrec.dataset_files import Folder, Origin, Published
 from boundrec.synthetic import independent_values, low_rank_values, random_cells
 
 Bounds = tuple[float | None, float | None]
@@ -171,14 +171,14 @@ def bookcrossing(folder: Folder = None, *, explicit: bool = True) -> Dataset:
         stripped from the ISBNs, those in BX-Books.csv are kept, and of pairs that are then equal the larger
         rating.
     """
-    with files.require("BX-Book-Ratings.csv", _BOOKCROSSING, folder) as file:
+    with files.require("BX-Book-Ratings.csv", _BOOKCROSSING, folder).open() as file:
         user, isbn, rating = files.book_ratings(file)
     if explicit:
         kept = rating > 0
         books = files.find("BX-Books.csv", _BOOKCROSSING, folder)
-        titles = files.book_titles(books) if books else None
+        titles = _book_titles(books) if books else None
         return _number("bookcrossing_explicit", user[kept], isbn[kept], rating[kept], names=titles)
-    titles = files.book_titles(files.require("BX-Books.csv", _BOOKCROSSING, folder))
+    titles = _book_titles(files.require("BX-Books.csv", _BOOKCROSSING, folder))
     isbn = np.array([re.sub(r"\W", "", code) for code in isbn.tolist()])
     kept = np.array([code in titles for code in isbn.tolist()])
     user, isbn, rating = _larger_of_equal_pairs(user[kept], isbn[kept], rating[kept])
@@ -191,13 +191,14 @@ def ali_mob(folder: Folder = None) -> Dataset:
     Points are 1 for a click, 2 for a collect, 3 for a cart and 5 for a payment, summed over the 12 million
     records of tianchi_mobile_recommend_train_user.csv, which are read in chunks. They have no upper bound.
     """
-    with files.require("tianchi_mobile_recommend_train_user.csv", _ALI_MOB, folder) as file:
-        return _number("ali_mob", *files.interest_points(file))
+    with files.require("tianchi_mobile_recommend_train_user.csv", _ALI_MOB, folder).open() as file:
+        columns = files.interest_points(file)
+    return _number("ali_mob", *columns)
 
 
 def movielens_100k(folder: Folder = None) -> Dataset:
     """MovieLens 100k: 943 × 1,682, 100,000 ratings from 1 to 5 (u.data, and titles from u.item)."""
-    with files.require("u.data", _MOVIELENS_100K, folder) as file:
+    with files.require("u.data", _MOVIELENS_100K, folder).open() as file:
         columns = files.delimited(file, "\t", header=False)
     titles = files.titles("u.item", "|", "latin-1", _MOVIELENS_100K, folder)
     return _number("movielens_100k", *columns[:3], timestamp=columns[3], names=titles)
@@ -205,7 +206,7 @@ def movielens_100k(folder: Folder = None) -> Dataset:
 
 def movielens_1m(folder: Folder = None) -> Dataset:
     """MovieLens 1M: 6,040 × 3,706, 1,000,209 ratings from 1 to 5 (ratings.dat, titles from movies.dat)."""
-    with files.require("ratings.dat", _MOVIELENS_1M, folder) as file:
+    with files.require("ratings.dat", _MOVIELENS_1M, folder).open() as file:
         columns = files.delimited(BytesIO(file.read().replace(b"::", b"\t")), "\t", header=False)
     titles = files.titles("movies.dat", "::", "latin-1", _MOVIELENS_1M, folder)
     return _number("movielens_1m", *columns[:3], timestamp=columns[3], names=titles)
@@ -213,7 +214,7 @@ def movielens_1m(folder: Folder = None) -> Dataset:
 
 def movielens_latest(folder: Folder = None) -> Dataset:
     """MovieLens latest, small or full: ratings from 0.5 to 5 (ratings.csv, and titles from movies.csv)."""
-    with files.require("ratings.csv", _MOVIELENS_LATEST, folder) as file:
+    with files.require("ratings.csv", _MOVIELENS_LATEST, folder).open() as file:
         columns = files.delimited(file, ",", header=True)
     titles = files.titles("movies.csv", ",", "utf-8", _MOVIELENS_LATEST, folder)
     return _number("movielens_latest", *columns[:3], timestamp=columns[3], names=titles)
@@ -221,7 +222,7 @@ def movielens_latest(folder: Folder = None) -> Dataset:
 
 def lastfm_hetrec(folder: Folder = None) -> Dataset:
     """Last.fm listening counts (HetRec 2011): 1,892 × 17,632, 92,834 counts without an upper bound."""
-    with files.require("user_artists.dat", _LASTFM, folder) as file:
+    with files.require("user_artists.dat", _LASTFM, folder).open() as file:
         columns = files.delimited(file, "\t", header=True, timestamp=False)
     artists = files.titles("artists.dat", "\t", "utf-8", _LASTFM, folder)
     return _number("lastfm_hetrec", *columns, names=artists)
@@ -358,11 +359,17 @@ def _number(
 def _jester_part(part: int, origin: Origin, folder: Folder) -> NDArray[np.float64]:
     """One of the three tables, users × jokes, without its first column."""
     exported = files.find(f"jester-data-{part}.csv", origin, folder)
-    with exported or files.require(f"jester-data-{part}.xls", origin, folder) as file:
+    published = exported or files.require(f"jester-data-{part}.xls", origin, folder)
+    with published.open() as file:
         table = files.comma_separated(file) if exported else files.excel(file)
-    if table.shape[1] != 101:
-        raise ValueError(f"Jester part {part} has {table.shape[1]} columns. Pass the file as published: it has 101.")
+        if table.shape[1] != 101:
+            raise ValueError(f"it has {table.shape[1]} columns, not 101")
     return table[:, 1:]
+
+
+def _book_titles(books: Published) -> dict[str, str]:
+    with books.open() as file:
+        return files.book_titles(file)
 
 
 def _larger_of_equal_pairs(
