@@ -265,9 +265,38 @@ def test_interest_points_are_read_from_the_zip_with_windows_line_ends(tmp_path):
     assert triples(datasets.ali_mob(tmp_path)) == expected
 
 
-def test_an_unknown_behaviour_is_refused(tmp_path):
-    write(tmp_path / ALI_FILE, ALI_HEADER + "1,2,1,,7,2014-12-06 02\n1,2,5,,7,2014-12-06 02\n")
-    with pytest.raises(ValueError, match=r"1 records have a behavior_type other than 1 to 4 \(first: 5\)"):
+@pytest.mark.parametrize("chunk", [10, 200, 1 << 26])
+@pytest.mark.parametrize(
+    "record",
+    [
+        ",2,1,,7,2014-12-06 02",
+        "1,2,1,,,2014-12-06 02",
+        "1,2,5,,7,2014-12-06 02",
+        "1,2,,,7,2014-12-06 02",
+        "x,2,1,,7,2014-12-06 02",
+        "1,2",
+    ],
+)
+def test_a_record_without_user_category_or_known_behaviour_is_refused_with_its_line(
+    tmp_path, monkeypatch, record, chunk
+):
+    monkeypatch.setattr(dataset_files, "CHUNK", chunk)
+    lines = ali_records(0, 40)[0].splitlines()
+    lines[29] = record
+    write(tmp_path / ALI_FILE, ALI_HEADER + "\n".join(lines) + "\n")
+    with pytest.raises(ValueError, match=r"download it again from https://tianchi") as caught:
+        datasets.ali_mob(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / ALI_FILE}: there is no record (user_id, behavior_type from 1")
+    assert f"in 1 of {40 if chunk > 200 else ''}" in str(caught.value)
+    assert f"(first: line 31, {record!r});" in str(caught.value)
+
+
+def test_a_file_without_records_or_without_the_columns_is_no_ali_mob(tmp_path):
+    write(tmp_path / ALI_FILE, ALI_HEADER)
+    with pytest.raises(ValueError, match=r"train_user\.csv: it has no records; download"):
+        datasets.ali_mob(tmp_path)
+    write(tmp_path / ALI_FILE, "user_id,item_id\n1,2\n")
+    with pytest.raises(ValueError, match=r"train_user\.csv: its header has no 'behavior_type'; download"):
         datasets.ali_mob(tmp_path)
 
 

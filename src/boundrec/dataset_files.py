@@ -219,21 +219,32 @@ def interest_points(file: IO[bytes]) -> tuple[NDArray, NDArray, NDArray]:
     types: dict[str, Any] = dict.fromkeys([*keys, "behavior_type"], pl.Int64)
     points = pl.Series("points", POINTS, dtype=pl.Int64)
     total = pl.DataFrame(schema={**dict.fromkeys(keys, pl.Int64), "points": pl.Int64})
+    before = 0
     for chunk in line_chunks(file):
         try:
             table = pl.read_csv(chunk, columns=list(types), schema_overrides=types)
         except pl.exceptions.PolarsError as error:
-            raise ValueError(f"a record lacks {', '.join(types)} in numbers ({_first_line(error)})") from None
+            raise ValueError(_odd_records(chunk, before) or _first_line(error)) from None
         behaviour = table["behavior_type"]
-        strange = behaviour.filter(~behaviour.is_between(1, 4).fill_null(False))
-        if len(strange):
-            raise ValueError(f"{len(strange):,} records have a behavior_type other than 1 to 4 (first: {strange[0]!r})")
+        if any(table.null_count().row(0)) or not behaviour.is_between(1, 4).all():
+            raise ValueError(_odd_records(chunk, before) or f"{', '.join(types)} are not all there")
         part = table.select(*keys, points.gather(behaviour))
         total = pl.concat([total, part]).group_by(keys).agg(pl.col("points").sum())
+        before += chunk.count(b"\n") - 1  # each has the header in front
     if total.is_empty():
         raise ValueError("it has no records")
     user, category, value = total.sort(keys).get_columns()
     return user.to_numpy(), category.to_numpy(), value.to_numpy()
+
+
+def _odd_records(chunk: bytes, before: int) -> str | None:
+    fields = {"user_id": INTEGER, "behavior_type": "[1-4]", "item_category": INTEGER}
+    columns = chunk.partition(b"\n")[0].decode("latin-1").strip().split(",")
+    missing = [field for field in fields if field not in columns]
+    if missing:
+        return f"its header has no {missing[0]!r}"
+    record = ",".join(fields.get(column, "[^,]*") for column in columns)
+    return _odd_lines(record, "(user_id, behavior_type from 1 to 4, item_category)", chunk, header=True, before=before)
 
 
 def line_chunks(file: IO[bytes]) -> Iterator[bytes]:
