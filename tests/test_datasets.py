@@ -176,9 +176,13 @@ BOOKS = r""""ISBN";"Book-Title";"Book-Author";"Year-Of-Publication";"Publisher";
 """
 
 
+#: Ratings of no consequence, so that the broken lines are as rare as in the dump.
+WHOLE_LINES = '"1";"no book";"0"\n' * 2000
+
+
 @pytest.fixture
 def books(tmp_path):
-    write(tmp_path / "BX-Book-Ratings.csv", BOOK_RATINGS)
+    write(tmp_path / "BX-Book-Ratings.csv", BOOK_RATINGS + WHOLE_LINES)
     write(tmp_path / "BX-Books.csv", BOOKS)
     return tmp_path
 
@@ -224,8 +228,28 @@ def test_explicit_bookcrossing_does_without_the_books_but_the_papers_does_not(bo
 
 def test_a_file_without_any_book_rating_is_refused(tmp_path):
     write(tmp_path / "BX-Book-Ratings.csv", "user,isbn,rating\n1,2,3\n")
-    with pytest.raises(ValueError, match=r'BX-Book-Ratings\.csv: no line is like "276725";"034545104X";"0"; download'):
+    like = 'there is no record like "276725";"034545104X";"0"'
+    with pytest.raises(ValueError, match=rf"BX-Book-Ratings\.csv: {like} in 2 of 2 lines \(first: line 1, 'user"):
         datasets.bookcrossing(tmp_path)
+    write(tmp_path / "BX-Book-Ratings.csv", BOOK_RATINGS.splitlines()[0] + "\n")
+    with pytest.raises(ValueError, match=rf"BX-Book-Ratings\.csv: {like}; download"):
+        datasets.bookcrossing(tmp_path)
+
+
+def test_more_broken_lines_than_the_dump_has_are_refused_with_their_number(books):
+    write(books / "BX-Book-Ratings.csv", BOOK_RATINGS + WHOLE_LINES[:-1].replace("0", "zero", 1))
+    with pytest.raises(ValueError, match=r"BX-Book-Ratings\.csv: .* in 3 of 2,012 lines \(first: line 10, .*05216'"):
+        datasets.bookcrossing(books)
+    write(books / "BX-Books.csv", BOOKS + "The end of the file is another one.\n")
+    write(books / "BX-Book-Ratings.csv", BOOK_RATINGS + WHOLE_LINES)
+    for explicit in (True, False):
+        with pytest.raises(ValueError, match=r"BX-Books\.csv: .* in 1 of 5 lines \(first: line 6, 'The end of"):
+            datasets.bookcrossing(books, explicit=explicit)
+
+
+def test_a_dump_without_header_loses_no_rating(tmp_path):
+    write(tmp_path / "BX-Book-Ratings.csv", BOOK_RATINGS.splitlines()[2] + "\n")
+    assert triples(datasets.bookcrossing(tmp_path)) == {(276726, "0155061224", 5)}
 
 
 # Ali Mob ------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ Folder = str | os.PathLike[str] | None
 CHUNK = 1 << 24  # bytes of a long file held at a time
 INTEGER = r"[+-]?\d{1,18}"
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+BROKEN = 0.001  # share of BookCrossing's lines that may be no record: the dump has a few such, a damaged file many
 POINTS = (0, 1, 2, 3, 5)  # by behaviour: none, click, collect, cart, payment
 
 #: What reading damaged content raises. A RuntimeError is zipfile's for an entry that claims to be encrypted, or packed
@@ -182,14 +183,11 @@ def _cell(cell: Any, row: int, column: int) -> float:
 def book_ratings(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.float64]]:
     """Users, ISBNs and ratings of BX-Book-Ratings.csv.
 
-    An ISBN may hold quotes, semicolons and backslashes. Lines that are no record even so are left out.
+    An ISBN may hold quotes, semicolons and backslashes. Lines that are no record even so are left out, if they are few.
     """
-    record = re.compile(r'"(\d+)";"(.*)";"(\d+)"\s*')
-    with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
-        found = [match.groups() for match in map(record.fullmatch, lines) if match]
-    if not found:
-        raise ValueError('no line is like "276725";"034545104X";"0"')
-    user, isbn, rating = zip(*found, strict=True)
+    user, isbn, rating = zip(
+        *_book_records(file, r'"(\d{1,18})";"(.*)";"(\d{1,18})"\s*', 'like "276725";"034545104X";"0"'), strict=True
+    )
     return np.array(user, dtype=np.int64), np.array(isbn), np.array(rating, dtype=np.float64)
 
 
@@ -197,13 +195,25 @@ def book_titles(file: IO[bytes]) -> dict[str, str]:
     r"""Titles by ISBN of BX-Books.csv.
 
     Quotes in a title are escaped (\") or not, and where a backslash stands before the field's last quote the
-    author is in the same field. ISBN and title begin every line nevertheless.
+    author is in the same field. ISBN and title begin every line nevertheless; those that do not are left out, if they
+    are few.
     """
-    record = re.compile(r'"([^"]*)";"((?:[^"\\]|\\.|"(?!;))*)')
-    with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
-        next(lines, None)
-        found = (match.groups() for match in map(record.match, lines) if match)
-        return {isbn: _plain(title) for isbn, title in found}
+    found = _book_records(file, r'"([^"]*)";"((?:[^"\\]|\\.|"(?!;))*).*', 'like "034545104X";"Flesh Tones";...')
+    return {isbn: _plain(title) for isbn, title in found}
+
+
+def _book_records(file: IO[bytes], record: str, like: str) -> list[tuple[str, ...]]:
+    """The groups of every line that is a record; a file where more than a few are none is refused."""
+    content, whole = file.read(), re.compile(rf"(?:{record})[\r\n]*")
+    header = b'"ISBN"' in content.partition(b"\n")[0]
+    lines = (line.decode("latin-1") for line in islice(io.BytesIO(content), int(header), None))
+    groups = [match.groups() if match else None for match in map(whole.fullmatch, lines)]
+    if groups.count(None) > BROKEN * len(groups):
+        raise ValueError(_odd_lines(record, like, content, header=header))
+    found = [group for group in groups if group]
+    if not found:
+        raise ValueError(f"there is no record {like}")
+    return found
 
 
 def _plain(title: str) -> str:
