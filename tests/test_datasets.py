@@ -2,6 +2,7 @@ import builtins
 import csv
 import io
 import os
+import re
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -556,7 +557,7 @@ def test_an_npz_file_goes_before_the_owners_files_and_has_the_bounds_of_its_name
 
 def test_npz_files_that_are_missing_or_incomplete_are_refused(tmp_path):
     np.savez(tmp_path / "half.npz", user=np.array([0]), item=np.array([0]))
-    with pytest.raises(ValueError, match="has no array 'rating'"):
+    with pytest.raises(ValueError, match=r"half\.npz: it has no array 'rating'; save user"):
         datasets.load("half", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no other\.npz in"):
         datasets.load_npz("other", folder=tmp_path)
@@ -564,6 +565,76 @@ def test_npz_files_that_are_missing_or_incomplete_are_refused(tmp_path):
         datasets.load_npz(tmp_path / "other.npz")
     with pytest.raises(ValueError, match=r"no data set 'jster'. Pass one of: ali_mob, "):
         datasets.load("jster", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"user": [0.0, 1.5, 2.0]}, "user 1.5 at entry 1 is no whole number that fits int32"),
+        ({"item": [0, 1, np.nan]}, "item nan at entry 2 is no whole number that fits int32"),
+        ({"user": [0, 1, 2**32]}, "user 4294967296 at entry 2 is no whole number that fits int32"),
+        ({"user": np.array([0, 1, 2.0**31], dtype=np.float32)}, "user 21474836.* at entry 2 is no whole number"),
+        ({"user": np.array([0, 2**64 - 1, 1], dtype=np.uint64)}, "user 18446744073709551615 at entry 1 is no whole"),
+        ({"item": [1, 0, -1]}, "item -1 at entry 2 is below 0"),
+        ({"item": [0, 5, 0]}, "item 5 at entry 1 is too large: item 1 has no entry"),
+        ({"user": [1, 2, 1]}, "user 2 at entry 1 is too large: user 0 has no entry"),
+        ({"user": [0, 2**31 - 1, 1]}, "user 2147483647 at entry 1 is too large: user 2 has no entry"),
+        ({"user": ["a", "b", "c"]}, "its array 'user' is of <U1, not of numbers (entry 0: .*a"),
+        ({"rating": [1j, 2, 3]}, "its array 'rating' is of complex128, not of numbers (entry 0: "),
+        ({"rating": [1, np.inf, 2]}, "rating inf at entry 1 is no finite number"),
+        ({"timestamp": [7, 8]}, "its arrays are no columns of one length, at least 1: .*, timestamp (2,)"),
+        (
+            {"timestamp": [7, 8, 2.0**63]},
+            "timestamp 9.223372036854776e+18 at entry 2 is no whole number that fits int64",
+        ),
+        ({"user": [[0, 1, 2]]}, "its arrays are no columns of one length, at least 1: user (1, 3), item (3,)"),
+        ({"user": [], "item": [], "rating": []}, "its arrays are no columns of one length, at least 1: user (0,)"),
+        ({"user": np.array([{}, 1, 2], dtype=object)}, "Object arrays cannot be loaded"),
+    ],
+)
+def test_an_npz_file_with_odd_values_is_refused_with_file_array_and_entry(tmp_path, change, message):
+    path = tmp_path / "odd.npz"
+    np.savez(path, **{"user": [0, 1, 2], "item": [0, 1, 0], "rating": [1, 2, 3]} | change)
+    pattern = rf"^{re.escape(str(path))}: {re.escape(message).replace(re.escape('.*'), '.*')}.*; save user and item \("
+    with pytest.raises(ValueError, match=pattern):
+        datasets.load_npz(path)
+
+
+def test_whole_floats_and_unsigned_codes_are_codes(tmp_path):
+    arrays = {"user": np.array([1, 0], dtype=np.uint64), "item": np.array([0.0, 0.0]), "rating": [1, 2]}
+    np.savez_compressed(tmp_path / "mine.npz", **arrays, timestamp=[-5.0, 7.0])
+    data = datasets.load("mine", tmp_path)
+    assert (data.user.tolist(), data.item.tolist(), data.timestamp.tolist()) == ([1, 0], [0, 0], [-5, 7])
+    assert (data.user.dtype, data.item.dtype, data.timestamp.dtype) == (np.int32, np.int32, np.int64)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'}"])
+def test_an_npz_file_that_is_none_is_named(tmp_path, content):
+    (tmp_path / "mine.npz").write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(tmp_path))}.mine\.npz: .*; save user and item"):
+        datasets.load("mine", tmp_path)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_npz_file_with_any_bytes_changed_or_cut_off_loads_the_same_or_is_refused_by_name(tmp_path, save):
+    path = tmp_path / "mine.npz"
+    rng = np.random.default_rng(0)
+    user, item = np.divmod(rng.permutation(100), 10)
+    save(path, user=user, item=item, rating=rng.random(100))
+    whole, expected = path.read_bytes(), datasets.load("mine", tmp_path)
+    refusals = []
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged[: len(whole) if rng.random() < 0.7 else rng.integers(len(whole))])
+        try:
+            data = datasets.load("mine", tmp_path)
+            assert np.array_equal(data.pairs, expected.pairs)
+            assert np.array_equal(data.rating, expected.rating)
+        except ValueError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 100
+    assert all(message.startswith(f"{path}: ") for message in refusals)
 
 
 def test_arrays_of_different_length_are_no_data_set():
