@@ -164,6 +164,9 @@ def jester(folder: Folder = None) -> Dataset:
 def bookcrossing(folder: Folder = None, *, explicit: bool = True) -> Dataset:
     """BookCrossing (BX-Book-Ratings.csv, BX-Books.csv), where a rating of 0 is implicit: no opinion given.
 
+    The sizes below are those of matrices made from the dump by the same rules, not by this reader: that has been
+    tried on small files in the dump's format only, for the dump is hard to come by.
+
     Parameters
     ----------
     folder : path, optional
