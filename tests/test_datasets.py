@@ -504,9 +504,10 @@ def test_a_jester_export_that_is_damaged_is_named(tmp_path, content):
     assert refusal("jester1", tmp_path).startswith(f"{tmp_path / 'jester-data-1.csv'}: ")
 
 
-def test_titles_that_are_damaged_are_named(tmp_path):
+@pytest.mark.parametrize("line", [b"1,Caf\xe9,x\n", b'1,"' + b"a quote without its end\n" * 6000])  # Latin-1; endless
+def test_titles_that_are_damaged_are_named(tmp_path, line):
     write(tmp_path / "ratings.csv", "userId,movieId,rating,timestamp\n1,1,4,964982703\n")
-    (tmp_path / "movies.csv").write_bytes(b"movieId,title,genres\n1,Caf\xe9,x\n")  # Latin-1, where UTF-8 is published
+    (tmp_path / "movies.csv").write_bytes(b"movieId,title,genres\n" + line)
     assert refusal("movielens_latest", tmp_path).startswith(f"{tmp_path / 'movies.csv'}: ")
 
 
@@ -635,6 +636,14 @@ def test_an_npz_file_with_any_bytes_changed_or_cut_off_loads_the_same_or_is_refu
             refusals.append(str(error))
     assert len(refusals) > 100
     assert all(message.startswith(f"{path}: ") for message in refusals)
+
+
+def test_an_npz_file_that_says_its_codes_are_half_as_wide_is_refused_by_its_checksum(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, user=np.tile([0, 1], 8), item=np.tile([0, 1], 8), rating=np.ones(16))
+    path.write_bytes(path.read_bytes().replace(b"'<i8'", b"'<i4'"))  # half of the bytes are codes from 0 without a gap
+    with pytest.raises(ValueError, match=r"mine\.npz: its array user\.npy is damaged; save"):
+        datasets.load_npz(path)
 
 
 def test_arrays_of_different_length_are_no_data_set():
