@@ -35,8 +35,6 @@ Pairs = NDArray[np.int32]
 
 MAX_ITER = 500
 EXACT_SWEEPS = 20
-#: For an estimate only: what the samplers take, the others fewer.
-AS_IT_COMES_SWEEPS = 100
 #: Factors of more bytes than this are fetched from memory for every rating, which takes so many times as long.
 CACHE, MISSES = 3e7, 4.0
 #: Up to so many users × items every prediction is looked at; above, as many at random.
@@ -191,8 +189,8 @@ def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_
     if method.cost:
         return 0.05 + MAX_ITER * method.cost * work / threads
     if method in (*EXACT.values(), *AS_IT_COMES.values()):  # normal matrices grow with the square of the factors
-        sweeps = EXACT_SWEEPS if method in EXACT.values() else AS_IT_COMES_SWEEPS
-        return 0.05 + sweeps * work * (1.5e-8 + 1.2e-9 * n_factors) / threads
+        sweeps = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))._most_iterations()
+        return float(0.05 + sweeps * work * (1.5e-8 + 1.2e-9 * n_factors) / threads)
     return 0.1
 
 
