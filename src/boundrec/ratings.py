@@ -210,7 +210,7 @@ class Ratings:
     def positions(self, X: Any) -> NDArray[np.int64]:
         """Where each pair of ids of X, all of them rated here, stands in the order of users."""
         users, items = pair_columns(X)
-        rated = self.user_of_rating() * self.n_items + self.by_user.indices
+        rated = self.user_of_rating().astype(np.int64) * self.n_items + self.by_user.indices  # int32 would overflow
         return np.searchsorted(rated, self.users.codes(users) * self.n_items + self.items.codes(items))
 
     def keep(self, mask: NDArray[np.bool_]) -> Ratings:
