@@ -141,6 +141,18 @@ def test_unknown_ids_are_answered_as_asked(model, data):
         model.set_params(on_unknown="raise").predict(cold[:1])
 
 
+def test_ids_whose_ratings_all_have_weight_zero_are_unknown_but_their_pairs_seen(model, data):
+    X, y = data
+    weights = np.where((X[:, 0] == X[0, 0]) | (X[:, 1] == X[-1, 1]), 0.0, 1.0)
+    model.fit(X, y, sample_weight=weights)
+    with_nobody, with_nothing = [(X[0, 0], X[1, 1]), (X[-1, 0], X[-1, 1])], [(-1, X[1, 1]), (X[-1, 0], -1)]
+    assert np.array_equal(model.predict(with_nobody), model.predict(with_nothing))
+    assert np.isnan(model.set_params(on_unknown="nan").predict(with_nobody)).all()
+    items, _ = model.set_params(on_unknown="mean").recommend([X[0, 0]], n=20)
+    assert not np.isin(items, X[X[:, 0] == X[0, 0], 1]).any()
+    assert X[-1, 1] not in items
+
+
 def test_a_callback_sees_every_sweep_and_may_stop(model, data):
     seen = []
 

@@ -61,8 +61,8 @@ class Csr(NamedTuple):
 class Ratings:
     """Ratings in both row orders, with the ids of their users and items.
 
-    An observation with ``sample_weight`` 0 is kept (its user and item are known, the pair counts as seen) but
-    adds nothing to a fit.
+    An observation with ``sample_weight`` 0 is kept (its user and item have rows, the pair counts as seen) but adds
+    nothing to a fit: to a model, a user or an item with no other ones is unknown.
     """
 
     by_user: Csr

@@ -446,6 +446,9 @@ def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
 
 
 def shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings."""
+    """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings.
+
+    Also which rows were trained: one whose ratings all have weight 0 was not.
+    """
     counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
-    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), np.diff(csr.indptr) > 0
+    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), counts > 0
