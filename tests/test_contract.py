@@ -165,6 +165,12 @@ def test_a_callback_sees_every_sweep_and_may_stop(model, data):
     assert [objective for _, objective in seen] == model.objectives_
 
 
+@pytest.mark.parametrize("yes", [True, np.True_])
+def test_a_callback_stops_with_either_true(yes, data):
+    model = clone(MODELS["exact ball"]).fit(*data, callback=lambda sweep, *_: yes if sweep == 2 else None)
+    assert model.n_iter_ == 2
+
+
 def test_ctrl_c_leaves_the_last_complete_sweep(model, data):
     kept = []
 

@@ -260,7 +260,7 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
                 error = self._error(validation)
                 progress.add(self._state(), error, moved=sweep.accepted)
                 self._record(sweep, time.perf_counter() - began)
-                if callback is not None and callback(self.n_iter_, sweep.objective, self) is True:
+                if callback is not None and _is_true(callback(self.n_iter_, sweep.objective, self)):
                     return False
                 if rule.converged(sweep) or progress.exhausted:
                     return True
@@ -424,6 +424,11 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _is_true(answer: object) -> bool:
+    """Whether a callback answers True, or NumPy's; anything else that counts as true may be there by accident."""
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
 def _plain(value: Any) -> Any:
