@@ -154,6 +154,14 @@ def test_the_model_is_never_held_as_a_full_matrix():
     assert peak < n_users * n_items * 8 / 4
 
 
+@pytest.mark.filterwarnings("error")
+def test_small_residuals_end_a_fit_without_a_word_about_max_iter():
+    _, _, _, matrix = problem()
+    model = BMCADMM(9, bounds=(1, 5), penalty=0, random_state=0).fit(matrix)
+    assert model.n_iter_ < 500
+    assert model.objectives_[-1] < 0.98 * model.objectives_[-2], "the objective was at rest"
+
+
 @pytest.mark.parametrize("value", [-3.0, 0.0, 2.5])
 def test_a_constant_matrix_has_its_value_everywhere(value):
     assert np.allclose(dense(constant_matrix((3, 4), value)), value)

@@ -266,6 +266,8 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
                     return True
                 if self.n_iter_ >= max_iter:
                     break
+            else:  # the algorithm has nothing left to do
+                return True
         except KeyboardInterrupt:
             if not progress.state:
                 raise
