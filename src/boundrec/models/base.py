@@ -136,13 +136,19 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        given.check_bounds(check_bounds(self.bounds))
+        given = self._read(X, y, sample_weight)
         ratings, held_out = self._set_aside(given, eval_set)
         with self._unchanged_on_error(), self._evaluated_on(held_out):
             self._fit(ratings, callback)
             self._seen = Seen.of(given)  # what was set aside was seen, too
             return self
+
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+        """Ratings to learn from: inside the declared bounds, and finite as the model stores them."""
+        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        ratings.check_bounds(check_bounds(self.bounds))
+        ratings.check_fits(np.dtype(self.dtype))
+        return ratings
 
     def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
         """What to train on, and what to evaluate on after every sweep, if anything."""
@@ -257,6 +263,9 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         began = time.perf_counter()
         try:
             for sweep in sweeps:
+                if not np.isfinite(sweep.objective):
+                    self._say_not_finite(sweep.objective, progress)
+                    return True
                 error = self._error(validation)
                 progress.add(self._state(), error, moved=sweep.accepted)
                 self._record(sweep, time.perf_counter() - began)
@@ -271,8 +280,7 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         except KeyboardInterrupt:
             if not progress.state:
                 raise
-            of_sweep = progress.best_iter if progress.goes_back else self.n_iter_
-            warn(f"interrupted: the model is that of sweep {of_sweep}.")
+            warn(f"interrupted: the model is that of sweep {progress.sweep}.")
             return False
         finally:
             self.best_iter_ = progress.best_iter
@@ -285,6 +293,14 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
                 ConvergenceWarning,
             )
         return True
+
+    def _say_not_finite(self, objective: float, progress: Progress) -> None:
+        """Warn that a sweep went wrong and the model is an earlier one; an error where there is none."""
+        flaw = f"the objective of {type(self).__name__} is {objective} after sweep {self.n_iter_ + 1}"
+        remedy = 'divide all ratings by a constant, or pass dtype="float64"'
+        if not progress.state:
+            raise ValueError(f"{flaw}: {remedy}.")
+        warn(f"{flaw}: the model is that of sweep {progress.sweep}; {remedy}.", ConvergenceWarning)
 
     def _state(self) -> dict[str, Any]:
         """A copy of what the next sweep will change."""

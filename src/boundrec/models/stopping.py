@@ -88,8 +88,9 @@ class Progress:
         self._smallest, self._waited = np.inf, 0
         self.errors: list[float] = []
         self.best_iter: int | None = None
-        #: The model's state at the sweep that the fit would go back to now.
+        #: The model's state at the sweep that the fit would go back to now, and that sweep's number from 1.
         self.state: dict[str, Any] = {}
+        self.sweep = self._n_sweeps = 0
 
     @property
     def exhausted(self) -> bool:
@@ -111,6 +112,7 @@ class Progress:
 
         A sweep that moved nothing has not failed to improve: it does not count (resolution A11).
         """
+        self._n_sweeps += 1
         if error is not None:
             self.errors.append(error)
             if self.best_iter is not None and not error < self._smallest:
@@ -120,7 +122,7 @@ class Progress:
             else:
                 self.best_iter, self._waited = len(self.errors), 0
                 self._smallest = error if np.isfinite(error) else np.inf
-        self.state = state
+        self.state, self.sweep = state, self._n_sweeps
 
 
 def set_aside(ratings: Ratings, fraction: float, random_state: Any) -> tuple[Ratings, Ratings]:
