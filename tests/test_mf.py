@@ -205,13 +205,33 @@ def test_predictions_are_cut_to_the_bounds_only_when_asked():
     assert np.array_equal(model.set_params(clip=True).predict(everything), np.clip(free, 1, 5))
 
 
+def test_predictions_are_cut_at_the_one_end_there_is():
+    X, y, _ = problem(9)
+    everything = np.argwhere(np.ones((14, 10)))
+    free = MF(4, bounds=(-10, None), max_iter=200, random_state=0).fit(X, y)
+    cut = MF(4, bounds=(-10, None), clip=True, max_iter=200, random_state=0).fit(X, y)
+    assert np.array_equal(cut.predict(everything), free.predict(everything))
+    cut.set_params(bounds=(2, None))
+    assert np.array_equal(cut.predict(everything), np.maximum(free.predict(everything), 2))
+    assert cut.predict(everything).max() > 5
+
+
+def test_predictions_cannot_be_cut_after_a_fit_without_bounds():
+    X, y, _ = problem(9)
+    model = MF(2, max_iter=5, random_state=0).fit(X, y).set_params(clip=True)
+    for ask in (lambda: model.predict(X), lambda: model.recommend([X[0, 0]])):
+        with pytest.raises(ValueError, match="needs an end to cut at"):
+            ask()
+
+
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
         ({"solver": "als"}, "solver='als'"),
         ({"ridge": -1}, "ridge=-1"),
         ({"learning_rate": 0}, "learning_rate=0"),
-        ({"clip": True}, "MF with clip=True needs both ends"),
+        ({"clip": True}, r"bounds=None: MF with clip=True needs an end to cut at"),
+        ({"clip": True, "bounds": (None, np.inf)}, "needs an end to cut at"),
     ],
 )
 def test_settings_without_sense_are_refused(bad, sentence):
