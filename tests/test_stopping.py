@@ -182,7 +182,7 @@ class Diverging(NMF):
 
 
 def test_an_objective_that_is_no_number_ends_the_fit_at_the_sweep_before(ratings):
-    with pytest.warns(ConvergenceWarning, match=r"Diverging is nan after sweep 3: the model is that of sweep 2; divide"):
+    with pytest.warns(ConvergenceWarning, match="is nan after sweep 3: the model is that of sweep 2; divide"):
         model = Diverging(2).fit(ratings)
     assert model.objectives_ == [3.0, 2.0]
     assert model.n_iter_ == 2

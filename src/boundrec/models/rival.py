@@ -23,7 +23,8 @@ class RivalModel(FactorisationModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.NEEDS_BOUNDS and None in check_bounds(self.bounds):
+        low, high = check_bounds(self.bounds)
+        if self.NEEDS_BOUNDS and (low is None or high is None):
             raise ValueError(f"bounds={self.bounds!r}: {type(self).__name__} needs both ends, such as bounds=(1, 5).")
         self._ends()
 
