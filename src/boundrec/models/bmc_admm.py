@@ -33,7 +33,6 @@ from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, thread_count
-from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.
@@ -163,9 +162,8 @@ class BMCADMM(RivalModel):
         """
         n_pairs = n_users * n_items
         n_ratings = n_pairs if n_ratings is None else n_ratings
-        iterations = self._default_max_iter() if self.max_iter is None else self.max_iter
         each = self.n_factors * (n_pairs * SECONDS_PER_PAIR + n_ratings * SECONDS_PER_RATING)
-        return each * iterations / thread_count(self.n_jobs)
+        return each * self._most_iterations() / thread_count(self.n_jobs)
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -187,7 +185,7 @@ class BMCADMM(RivalModel):
 
     def _span(self) -> tuple[float, float]:
         """Centre and half-width of the range."""
-        low, high = (float(end) for end in check_bounds(self.bounds) if end is not None)
+        low, high = self._both_bounds()
         return (low + high) / 2, (high - low) / 2
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:

@@ -22,7 +22,6 @@ from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, thread_count
-from boundrec.ranges import check_bounds
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: the ratio test, for a pair and a factor; the normal equations, for a rating and two factors.
@@ -139,12 +138,11 @@ class BMF(RivalModel):
         n_ratings = n_pairs if n_ratings is None else n_ratings
         n_tested = n_pairs if self.bound_on == "all" else n_ratings
         half = n_tested * self.n_factors * SECONDS_PER_PAIR + n_ratings * self.n_factors**2 * SECONDS_PER_RATING
-        sweeps = self._default_max_iter() if self.max_iter is None else self.max_iter
-        return 2 * half * sweeps / thread_count(self.n_jobs)
+        return 2 * half * self._most_iterations() / thread_count(self.n_jobs)
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self._announce_cost(ratings)
-        low, high = (float(end) for end in check_bounds(self.bounds) if end is not None)
+        low, high = self._both_bounds()
         W, H = feasible_start(ratings.n_users, ratings.n_items, self.n_factors, (low, high), pool, rng)
         self.user_factors_, self.item_factors_ = W.astype(self.dtype), H.astype(self.dtype)
         errors = np.empty(ratings.n_users)

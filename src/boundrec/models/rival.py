@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class RivalModel(FactorisationModel):
         if self.NEEDS_BOUNDS and (low is None or high is None):
             raise ValueError(f"bounds={self.bounds!r}: {type(self).__name__} needs both ends, such as bounds=(1, 5).")
         self._ends()
+
+    def _both_bounds(self) -> tuple[float, float]:
+        """The declared bounds, of a model that has seen to it that both are there."""
+        return cast(tuple[float, float], check_bounds(self.bounds))
 
     def _answers(self, users: Codes, items: Codes) -> Floats:
         return np.clip(super()._answers(users, items), *self._ends())
