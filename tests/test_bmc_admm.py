@@ -184,7 +184,9 @@ def test_the_cost_grows_with_pairs_ratings_and_iterations_and_shrinks_with_threa
     assert model.estimated_seconds(2000, 1000, 10_000) > 1.5 * base
     assert model.estimated_seconds(1000, 1000) > 5 * base
     assert BMCADMM(10, bounds=(1, 5), n_jobs=1, max_iter=50).estimated_seconds(1000, 1000, 10_000) == base / 10
-    assert BMCADMM(10, bounds=(1, 5), n_jobs=2).estimated_seconds(1000, 1000, 10_000) == base / 2
+    two = BMCADMM(10, bounds=(1, 5), n_jobs=2)
+    assert two.estimated_seconds(1000, 1000, 10_000) == base / 2
+    assert two.estimated_seconds(100, 100) == model.estimated_seconds(100, 100), "a small matrix is for one thread"
 
 
 def test_a_fit_of_hours_says_so_before_it_starts():

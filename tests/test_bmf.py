@@ -126,8 +126,12 @@ def test_the_cost_grows_with_pairs_sweeps_and_factors_and_shrinks_with_threads()
     assert model.estimated_seconds(1000, 1000) > base
     assert BMF(20, bounds=(1, 5), n_jobs=1).estimated_seconds(1000, 1000, 10_000) > 1.9 * base
     assert BMF(10, bounds=(1, 5), n_jobs=1, max_iter=50).estimated_seconds(1000, 1000, 10_000) == base / 10
-    assert BMF(10, bounds=(1, 5), n_jobs=2).estimated_seconds(1000, 1000, 10_000) == base / 2
-    assert BMF(10, bounds=(1, 5), n_jobs=1, bound_on="observed").estimated_seconds(1000, 1000, 10_000) < base / 10
+    two = BMF(10, bounds=(1, 5), n_jobs=2)
+    assert two.estimated_seconds(1000, 1000, 10_000) == base / 2
+    assert two.estimated_seconds(100, 100) == model.estimated_seconds(100, 100), "a small matrix is for one thread"
+    observed = [BMF(10, bounds=(1, 5), n_jobs=n, bound_on="observed") for n in (1, 2)]
+    seconds = [one.estimated_seconds(1000, 1000, 10_000) for one in observed]
+    assert seconds[1] == seconds[0] < base / 10, "few ratings are for one thread"
 
 
 def test_a_fit_of_hours_says_so_before_it_starts():

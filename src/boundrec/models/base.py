@@ -199,7 +199,7 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
 
     def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         """From one start to the end of the iterations; False if told to stop before."""
-        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+        with RowPool(self.n_jobs, self._n_visited(ratings.n_users, ratings.n_items, ratings.n_ratings)) as pool:
             return self._iterate(self._sweeps(ratings, pool, rng), callback)
 
     # --- what a model provides ------------------------------------------------------------------------------
@@ -232,6 +232,10 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         raise NotImplementedError
+
+    def _n_visited(self, n_users: int, n_items: int, n_ratings: int) -> int:
+        """How many entries of the matrix a sweep looks at: what threads share."""
+        return n_ratings
 
     def _default_max_iter(self) -> int:
         return 500

@@ -32,7 +32,7 @@ from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
 from boundrec.models.stopping import Sweep
-from boundrec.parallel import RowPool, thread_count
+from boundrec.parallel import RowPool, threads_for
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.
@@ -151,7 +151,7 @@ class BMCADMM(RivalModel):
         self.verbose = verbose
 
     def estimated_seconds(self, n_users: int, n_items: int, n_ratings: int | None = None) -> float:
-        """How long a fit may take at most: ``max_iter`` iterations, at the speed of one core times the threads.
+        """How long a fit may take at most: ``max_iter`` iterations, at one core's speed times the threads it uses.
 
         Parameters
         ----------
@@ -163,7 +163,10 @@ class BMCADMM(RivalModel):
         n_pairs = n_users * n_items
         n_ratings = n_pairs if n_ratings is None else n_ratings
         each = self.n_factors * (n_pairs * SECONDS_PER_PAIR + n_ratings * SECONDS_PER_RATING)
-        return each * self._most_iterations() / thread_count(self.n_jobs)
+        return each * self._most_iterations() / threads_for(self.n_jobs, n_pairs)
+
+    def _n_visited(self, n_users: int, n_items: int, n_ratings: int) -> int:
+        return n_users * n_items
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -179,7 +182,7 @@ class BMCADMM(RivalModel):
             "it searches all of them in every iteration; lower max_iter or n_factors",
         )
         super()._fit(ratings, callback)
-        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+        with RowPool(self.n_jobs, ratings.n_users * ratings.n_items) as pool:
             self.max_violation_ = largest_violation(self.user_factors_, self.item_factors_, self._span(), pool)
         return self
 

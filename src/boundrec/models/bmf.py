@@ -21,7 +21,7 @@ from boundrec.models.base import Floats
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.models.stopping import Sweep
-from boundrec.parallel import RowPool, thread_count
+from boundrec.parallel import RowPool, threads_for
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: the ratio test, for a pair and a factor; the normal equations, for a rating and two factors.
@@ -125,7 +125,7 @@ class BMF(RivalModel):
         self.verbose = verbose
 
     def estimated_seconds(self, n_users: int, n_items: int, n_ratings: int | None = None) -> float:
-        """How long a fit may take at most: ``max_iter`` sweeps, at the speed of one core times the threads.
+        """How long a fit may take at most: ``max_iter`` sweeps, at one core's speed times the threads it uses.
 
         Parameters
         ----------
@@ -134,11 +134,13 @@ class BMF(RivalModel):
         n_ratings
             Number of ratings; None for a full matrix.
         """
-        n_pairs = n_users * n_items
-        n_ratings = n_pairs if n_ratings is None else n_ratings
-        n_tested = n_pairs if self.bound_on == "all" else n_ratings
+        n_ratings = n_users * n_items if n_ratings is None else n_ratings
+        n_tested = self._n_visited(n_users, n_items, n_ratings)
         half = n_tested * self.n_factors * SECONDS_PER_PAIR + n_ratings * self.n_factors**2 * SECONDS_PER_RATING
-        return 2 * half * self._most_iterations() / thread_count(self.n_jobs)
+        return 2 * half * self._most_iterations() / threads_for(self.n_jobs, n_tested)
+
+    def _n_visited(self, n_users: int, n_items: int, n_ratings: int) -> int:
+        return n_users * n_items if self.bound_on == "all" else n_ratings
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self._announce_cost(ratings)
