@@ -113,6 +113,19 @@ def test_the_largest_violation_is_that_of_all_pairs():
     assert calm.max_violation_ == 0
 
 
+def test_ctrl_c_in_the_search_for_violations_leaves_the_model_that_is_complete(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    _, _, _, matrix = problem()
+    whole = BMCADMM(3, bounds=(1, 5), max_iter=4, random_state=0).fit(matrix)
+    monkeypatch.setattr("boundrec.models.bmc_admm.largest_violation", interrupt)
+    with pytest.warns(UserWarning, match="interrupted: the model is complete"):
+        model = BMCADMM(3, bounds=(1, 5), max_iter=4, random_state=0).fit(matrix)
+    assert np.array_equal(model.user_factors_, whole.user_factors_)
+    assert np.isnan(model.max_violation_)
+
+
 def test_the_factors_share_the_singular_values_evenly_and_are_zero_past_the_rank():
     _, _, _, matrix = problem()
     model = BMCADMM(8, bounds=(1, 5), penalty=4.0, random_state=0).fit(matrix)

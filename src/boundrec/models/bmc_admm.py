@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from boundrec.models.base import Callback, Floats
+from boundrec.models.base import Callback, Floats, warn
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
@@ -90,7 +90,8 @@ class BMCADMM(RivalModel):
     user_factors_, item_factors_
         U√s and V√s of Z = U diag(s) Vᵀ; columns past its rank are zero.
     max_violation_
-        How far the product of any user and item passes the bounds at most; 0 where none does.
+        How far the product of any user and item passes the bounds at most; 0 where none does, NaN where Ctrl-C came
+        while it was being looked for.
     rho_
         ρ at the end.
     eval_errors_, best_iter_
@@ -182,8 +183,12 @@ class BMCADMM(RivalModel):
             "it searches all of them in every iteration; lower max_iter or n_factors",
         )
         super()._fit(ratings, callback)
-        with RowPool(self.n_jobs, ratings.n_users * ratings.n_items) as pool:
-            self.max_violation_ = largest_violation(self.user_factors_, self.item_factors_, self._span(), pool)
+        self.max_violation_ = np.nan
+        try:
+            with RowPool(self.n_jobs, ratings.n_users * ratings.n_items) as pool:
+                self.max_violation_ = largest_violation(self.user_factors_, self.item_factors_, self._span(), pool)
+        except KeyboardInterrupt:  # the fit is done, and may have taken hours
+            warn("interrupted: the model is complete, but how far it passes its bounds is not known.")
         return self
 
     def _span(self) -> tuple[float, float]:
