@@ -192,6 +192,15 @@ def test_diverging_is_said_with_the_remedy():
         MF(3, solver="sgd", random_state=0).fit(X, y * 10_000)
 
 
+def test_a_rising_objective_of_sgd_is_no_rest_and_is_told(monkeypatch):
+    X, y, _ = problem(4)
+    values = iter(range(1, 100))
+    monkeypatch.setattr("boundrec.models.gradient.FactorDescent.value", lambda _: float(next(values)))
+    with pytest.warns(ConvergenceWarning, match="rose from 1 to 20 in 20 epochs of sgd with learning_rate=0.005"):
+        model = MF(3, solver="sgd", random_state=0).fit(X, y)
+    assert model.n_iter_ == 20
+
+
 # --- settings ---------------------------------------------------------------------------------------------------
 
 

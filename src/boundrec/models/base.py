@@ -247,6 +247,10 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         """Whether being out of iterations is worth a warning; not where their number is part of the method."""
         return True
 
+    def _may_rise(self) -> bool:
+        """Whether nothing keeps the objective from rising."""
+        return False
+
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         """Predictions for row numbers that were trained."""
         return dot_rows(self.user_factors_[users], self.item_factors_[items])
@@ -328,7 +332,7 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         return self._answers(users, items)
 
     def _stopping_rule(self) -> StoppingRule:
-        return StoppingRule(self.tol, self.patience, self.tol_mode)
+        return StoppingRule(self.tol, self.patience, self.tol_mode, self._may_rise())
 
     def _record(self, sweep: Sweep, seconds: float) -> None:
         self.objectives_.append(sweep.objective)

@@ -265,6 +265,9 @@ class MBMF(BoundedModel):
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
 
+    def _may_rise(self) -> bool:
+        return self.solver == "angles" and self.step == "fixed"
+
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         ranges, dtype = self._ranges, np.dtype(self.dtype)
         by_user, by_item = self._centred(ratings, dtype)

@@ -28,11 +28,12 @@ class StoppingRule:
     """The paper's rule: the decrease is below ``tol`` for ``patience`` accepted iterations in a row.
 
     The decrease is relative to F, whatever the unit of the ratings, or absolute as printed in the paper (resolution
-    A10).
+    A10). Where F ``may_rise``, a rise by more than ``tol`` is no rest.
     """
 
-    def __init__(self, tol: float, patience: int, mode: str = "relative") -> None:
+    def __init__(self, tol: float, patience: int, mode: str = "relative", may_rise: bool = False) -> None:
         self._tol, self._patience, self._relative = tol, patience, mode == "relative"
+        self._lowest = -tol if may_rise else -np.inf
         self._previous, self._zero = np.inf, 0.0
         self._calm = 0
         self.decrease = np.inf
@@ -45,7 +46,7 @@ class StoppingRule:
                 self._zero = NOTHING * abs(sweep.objective) or 1.0
             elif self._relative:
                 self.decrease /= max(abs(self._previous), self._zero)
-            self._calm = self._calm + 1 if self.decrease < self._tol else 0
+            self._calm = self._calm + 1 if self._lowest <= self.decrease < self._tol else 0
             self._previous = sweep.objective
         return self._calm >= self._patience
 
