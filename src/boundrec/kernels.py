@@ -5,7 +5,8 @@ kernel serves both sides. A kernel works on the rows ``start`` to ``stop`` and n
 thread runs which rows, the bits are the same. Ratings come as a ``Csr`` (``indptr, indices, data, weights``,
 see :mod:`boundrec.ratings`); an empty ``weights`` means that every observation counts once.
 
-Arithmetic is in float64 whatever the arrays hold, so float32 factors save memory and cost no accuracy here.
+Sums are in float64 whatever the arrays hold, and so are normal matrices and all that is solved with them. Only a
+product of two float32 entries, of which predictions are sums, is itself rounded to float32: as exact as they are.
 """
 
 import warnings

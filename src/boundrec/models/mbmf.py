@@ -95,7 +95,7 @@ class MBMF(BoundedModel):
         At most so many iterations (None: 500 for the angle solver, 20 sweeps for the exact one); stop earlier when
         the objective's ``"relative"`` (or ``"absolute"``) decrease is below ``tol`` for ``patience`` in a row.
     dtype
-        ``"float64"`` or ``"float32"``, for the stored factors and centred ratings; arithmetic is in float64.
+        ``"float64"`` or ``"float32"``, for the stored factors and centred ratings; sums are in float64.
     random_state
         Seed of the start.
     n_jobs
