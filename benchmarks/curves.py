@@ -222,7 +222,7 @@ def main() -> int:
     plan = make_plan(cells, store, force=True)
     plan.todo[:] = [cell for cell in plan.todo if cell.settings["line"] in (asked.lines or cell.settings["line"])]
 
-    def say(cell: Cell, left: int) -> None:
+    def say(cell: Cell, left: int, _: float) -> None:
         console.print(f"{left} left: {cell.settings['line']}, {_words(cell.settings['settings'])}", soft_wrap=True)
 
     work_off(plan, partial(in_own_process, asked.data), store, reproduce.machine(), say)

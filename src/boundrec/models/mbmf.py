@@ -221,6 +221,9 @@ class MBMF(BoundedModel):
             "solver": "angles",
             "init": "angles",
             "magnitudes": "paper",
+            "biases": False,
+            "ridge": 0.0,
+            "slack": 1.0,
             "max_iter": 500,
         }
         return cls(n_factors, form=form, **{**paper, **settings})

@@ -35,12 +35,19 @@ class Cell:
         How long it may take, by estimate.
     tier : int
         Which cells come first: the lower, the more it tells.
+    basis : mapping or None
+        What the result rests on besides: the model with all its settings, and the data. A result on another basis is
+        done again. None where it is not known, as for data that are not here.
+    possible : bool
+        Whether the cell can be done here; a result from elsewhere counts all the same.
     """
 
     experiment: str
     settings: Mapping[str, Any]
     seconds: float
     tier: int = 0
+    basis: Mapping[str, Any] | None = None
+    possible: bool = True
 
     @property
     def name(self) -> str:
@@ -55,6 +62,7 @@ class CellStore:
 
     def __init__(self, folder: Path, complain: Callable[[str], object]) -> None:
         self._folder, self._complain = folder, complain
+        self._complained: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, cell: Cell) -> Path:
@@ -66,7 +74,7 @@ class CellStore:
         return any(self._folder.glob(f"{experiment}-*.json"))
 
     def read(self, cell: Cell) -> dict[str, Any] | None:
-        """A finished cell's record; None, said aloud, where the file is damaged or belongs to other settings."""
+        """A finished cell's record; None, said aloud once, where the file is damaged or belongs to other settings."""
         path = self.path(cell)
         try:
             content = path.read_bytes()
@@ -75,13 +83,22 @@ class CellStore:
         try:
             return _checked(content, cell)
         except ValueError as flaw:
-            self._complain(f"{path.name} {flaw}: this cell is done again.")
+            if cell.name not in self._complained:
+                self._complained.add(cell.name)
+                self._complain(f"{path.name} {flaw}: this cell is done again.")
             return None
 
     def write(self, cell: Cell, result: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a result, in a file that is there whole or not at all."""
-        record = {"experiment": cell.experiment, "settings": cell.settings, "result": result, "made": made}
-        record = _plain(record)
+        record = _plain(
+            {
+                "experiment": cell.experiment,
+                "settings": cell.settings,
+                "basis": cell.basis,
+                "result": result,
+                "made": made,
+            }
+        )
         text = json.dumps({**record, "checksum": _digest(record)}, indent=1, allow_nan=False, ensure_ascii=False)
         with whole_file(self.path(cell)) as file:
             file.write(text.encode())
@@ -100,6 +117,8 @@ def _checked(content: bytes, cell: Cell) -> dict[str, Any]:
         raise ValueError("does not match its checksum")
     if record.get("experiment") != cell.experiment or record.get("settings") != _plain(cell.settings):
         raise ValueError("has other settings")
+    if cell.basis is not None and record.get("basis") != _plain(cell.basis):
+        raise ValueError("comes from other settings of the model or from other data")
     return record
 
 
@@ -114,15 +133,15 @@ class Plan(NamedTuple):
 
 def make_plan(cells: Iterable[Cell], store: CellStore, force: bool = False) -> Plan:
     """Look up every cell; what is to be done comes in the order in which it tells most for its time."""
-    done, todo, too_long = {}, [], []
+    done: dict[str, dict[str, Any]] = {}
+    todo: list[Cell] = []
+    too_long: list[Cell] = []
     for cell in cells:
         record = store.read(cell)
         if record is not None:
             done[cell.name] = record
-        elif cell.seconds > LONG and not force:
-            too_long.append(cell)
-        else:
-            todo.append(cell)
+        elif cell.possible:
+            (too_long if cell.seconds > LONG and not force else todo).append(cell)
     todo.sort(key=lambda cell: (cell.tier, cell.seconds))
     return Plan(done, todo, too_long, {})
 
@@ -132,12 +151,13 @@ def work_off(
     perform: Callable[[Cell], Mapping[str, Any]],
     store: CellStore,
     made: Mapping[str, Any],
-    watch: Callable[[Cell, int], object] = lambda cell, left: None,
+    watch: Callable[[Cell, int, float], object] = lambda cell, left, seconds: None,
     budget: float = float("inf"),
 ) -> None:
     """Do the cells of a plan in turn and keep each at once; start none whose estimate the budget no longer covers.
 
-    A cell that fails is noted in the plan and does not keep the others from being done.
+    A cell that fails is noted in the plan and does not keep the others from being done. One that another run has
+    finished in the meantime is taken from there.
 
     Parameters
     ----------
@@ -148,7 +168,7 @@ def work_off(
     store, made
         Where results are kept, and what is said in each file about its making.
     watch
-        Told which cell begins and how many are left, this one included.
+        Told which cell begins, how many are left, this one included, and how many seconds they may take.
     budget
         Seconds.
     """
@@ -159,17 +179,28 @@ def work_off(
         pace = used / expected if expected > 60 else 1.0
         if used + cell.seconds * pace > budget:
             continue
-        watch(cell, len(plan.todo))
-        started, cpu = time.perf_counter(), time.process_time()
-        try:
-            result = perform(cell)
-        except Exception as error:  # whatever it is: hours of other work must not depend on one cell
-            plan.failed[cell.name] = f"{type(error).__name__}: {error}"
-            continue
-        times = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
-        plan.done[cell.name] = store.write(cell, result, {**made, **times})
-        plan.todo.remove(cell)
-        expected += cell.seconds
+        record = store.read(cell)
+        if record is None:
+            left = [one for one in plan.todo if one.name not in plan.failed]
+            watch(cell, len(left), min(pace * sum(one.seconds for one in left), budget - used))
+            try:
+                record = _done(cell, perform, store, made)
+            except Exception as error:  # whatever it is: hours of other work must not depend on one cell
+                plan.failed[cell.name] = f"{type(error).__name__}: {error}"
+            expected += cell.seconds
+        if record is not None:
+            plan.done[cell.name] = record
+            plan.todo.remove(cell)
+
+
+def _done(
+    cell: Cell, perform: Callable[[Cell], Mapping[str, Any]], store: CellStore, made: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Do one cell and keep its result."""
+    started, cpu = time.perf_counter(), time.process_time()
+    result = perform(cell)
+    times = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+    return store.write(cell, result, {**made, **times})
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,8 @@ from boundrec.report.drawing import as_svg
 
 #: Line styles that stay apart without colour.
 MARKERS = "osv^D<>PX*h"
+#: Where a σ of zero is drawn on a logarithmic scale.
+LEAST = 1e-6
 
 
 def draw_figure1(
@@ -84,7 +86,7 @@ def draw_figure2(outcomes: Sequence[Outcome], kind: str) -> Picture:
 
 def _points(outcomes: Sequence[Outcome], method: str, key: str) -> list[tuple[float, float]]:
     found = [(o["factors"], o.result[key]) for o in outcomes if o["method"] == method and o.result is not None]
-    return sorted((k, value) for k, value in found if value)
+    return sorted((k, max(value, LEAST)) for k, value in found if value is not None)
 
 
 def _style(index: int, method: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,16 +18,15 @@ REPETITIONS = ("fold", "repeat")
 class Progress:
     """Says which cell is running, how many are left and how long they may take."""
 
-    def __init__(self, todo: Iterable[Cell], budget: float, messages: Console) -> None:
+    def __init__(self, todo: Iterable[Cell], messages: Console) -> None:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
-        self._messages, self._budget = messages, budget
-        self._left, self._expected, self._running = sum(cell.seconds for cell in todo), 0.0, 0.0
+        self._messages = messages
         columns = BarColumn(bar_width=20), TextColumn("{task.description}")
         self._bar = Bar(*columns, console=messages, transient=True, disable=not messages.is_terminal)
-        self._task = self._bar.add_task("", total=self._left or 1.0)
-        self._began = time.perf_counter()
+        self._task = self._bar.add_task("", total=sum(cell.seconds for cell in todo) or 1.0)
+        self._running = 0.0
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -39,21 +37,13 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def begin(self, cell: Cell, left: int) -> None:
-        """A cell begins; ``left`` are to be done, this one included."""
-        self._expected += self._running
-        self._left -= self._running
+    def begin(self, cell: Cell, left: int, seconds: float) -> None:
+        """A cell begins; ``left`` are to be done, this one included, which may take so many seconds."""
+        text = f"{left} left, about {in_words(seconds)}: {describe(cell)}, about {in_words(cell.seconds)}"
+        self._bar.update(self._task, advance=self._running, description=text)
         self._running = cell.seconds
-        text = f"{left} left, about {in_words(self._to_go())}: {describe(cell)}, about {in_words(cell.seconds)}"
-        self._bar.update(self._task, completed=self._expected, description=text)
         if not self._messages.is_terminal:
             self._messages.print(text, soft_wrap=True)
-
-    def _to_go(self) -> float:
-        """The estimates of what is left, at the pace of what is done, as far as the budget reaches."""
-        used = time.perf_counter() - self._began
-        pace = used / self._expected if self._expected > 60 else 1.0
-        return min(self._left * pace, max(0.0, self._budget - used))
 
 
 def describe(cell: Cell) -> str:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boundrec import datasets, metrics, splits
 from boundrec.datasets import Bounds, Dataset
+from boundrec.models.bayesian import BayesianMBMF
 from boundrec.models.bmc_admm import BMCADMM
 from boundrec.models.bmf import BMF
 from boundrec.models.bounded_svd import BoundedSVD
@@ -33,10 +35,16 @@ Pairs = NDArray[np.int32]
 
 MAX_ITER = 500
 EXACT_SWEEPS = 20
+#: For an estimate only: what the samplers take, the others fewer.
+AS_IT_COMES_SWEEPS = 100
+#: Factors of more bytes than this are fetched from memory for every rating, which takes so many times as long.
+CACHE, MISSES = 3e7, 4.0
 #: Up to so many users × items every prediction is looked at; above, as many at random.
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
 ROUNDING = 1e-9
+#: Of so many users the ten highest predictions are searched for ties.
+LISTS, TOP = 200, 10
 
 
 # --- the columns ----------------------------------------------------------------------------------------------
@@ -49,6 +57,13 @@ class Setting(NamedTuple):
     bounds: Bounds  # as declared, None where an end is open
     span: tuple[float, float]  # the smallest and largest rating stand in for an open end
     seed: int
+
+
+def setting(data: Dataset, n_factors: int, seed: int) -> Setting:
+    """The setting for a data set: its smallest and largest rating close an open end, as in the paper."""
+    low, high = data.bounds
+    span = float(data.rating.min() if low is None else low), float(data.rating.max() if high is None else high)
+    return Setting(n_factors, data.bounds, span, seed)
 
 
 class Method(NamedTuple):
@@ -70,6 +85,11 @@ def _open(model: type) -> Callable[[Setting], Any]:
 
 def _spanned(model: type) -> Callable[[Setting], Any]:
     return lambda s: model(s.n_factors, bounds=s.span, max_iter=MAX_ITER, random_state=s.seed)
+
+
+def _two_steps(model: type) -> Callable[[Setting], Any]:
+    """A step for users and one for items, which MBMF has and the paper's other gradient methods have not."""
+    return lambda s: model(s.n_factors, bounds=s.span, steps="separate", max_iter=MAX_ITER, random_state=s.seed)
 
 
 def _as_in_paper(form: str) -> Callable[[Setting], Any]:
@@ -109,12 +129,25 @@ FAIR: dict[str, Method] = {
     "MBMF-c, own history": OURS["MBMF-c"]._replace(history="own"),
     **{f"{name} + history": method._replace(history="training") for name, method in RIVALS.items()},
 }
+#: boundrec's own models as they come: no history, no setting but K, the bounds and the seed.
+AS_IT_COMES: dict[str, Method] = {
+    "MBMF as it comes": Method(lambda s: MBMF(s.n_factors, bounds=s.bounds, random_state=s.seed)),
+    "BayesianMBMF as it comes": Method(lambda s: BayesianMBMF(s.n_factors, bounds=s.bounds, random_state=s.seed)),
+}
+#: The paper's gradient methods with MBMF's two steps in the place of one (resolution of §7.6), so that the bound can be
+#: told from the step.
+TWO_STEPS: dict[str, Method] = {
+    f"{name}, two steps": Method(_two_steps(model), cost=RIVALS[name].cost)
+    for name, model in (("MF", MF), ("Bounded-SVD", BoundedSVD))
+}
 MEANS = "Means"
 METHODS: dict[str, Method] = {
     MEANS: Method(lambda s: MeanPredictor()),
     **RIVALS,
     **OURS,
     **EXACT,
+    **AS_IT_COMES,
+    **TWO_STEPS,
     **FAIR,
 }
 
@@ -152,11 +185,14 @@ def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_
         model = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))
         return 2 * float(model.estimated_seconds(*shape, n_ratings))
     threads = thread_count(None) if n_ratings >= INLINE_BELOW else 1
-    work = n_ratings * n_factors + 5 * sum(shape)
+    work = float(n_ratings * n_factors + 5 * sum(shape))
+    if 8 * sum(shape) * n_factors > CACHE:
+        work *= MISSES
     if method.cost:
         return 0.05 + MAX_ITER * method.cost * work / threads
-    if method in EXACT.values():  # normal matrices grow with the square of the factors
-        return 0.05 + EXACT_SWEEPS * work * (1.5e-8 + 1.2e-9 * n_factors) / threads
+    if method in (*EXACT.values(), *AS_IT_COMES.values()):  # normal matrices grow with the square of the factors
+        sweeps = EXACT_SWEEPS if method in EXACT.values() else AS_IT_COMES_SWEEPS
+        return 0.05 + sweeps * work * (1.5e-8 + 1.2e-9 * n_factors) / threads
     return 0.1
 
 
@@ -180,6 +216,7 @@ SOURCES: dict[str, Source] = {
     "jester1": Source("Jester", "Jester"),
     "movielens_100k": Source("MovieLens 100k"),
     "movielens_1m": Source("MovieLens 1M"),
+    "bookcrossing_paper": Source("BookCrossing, zeros kept", "BookCrossing"),
     "bookcrossing_explicit": Source("BookCrossing, explicit", "BookCrossing", core=3, protect=False),
     "lastfm_hetrec": Source("Last.fm counts", core=3, protect=False),
     "ali_mob": Source("Ali Mob", "Ali Mob"),
@@ -189,12 +226,15 @@ SOURCES: dict[str, Source] = {
 
 
 @cache  # the owners' spreadsheets take a minute to read, and every part of a run asks for them
+def whole(name: str, folder: Path | None) -> Dataset:
+    """A data set of `SOURCES`, all of it."""
+    return datasets.synthetic(rank=20, random_state=0) if name == "synthetic" else datasets.load(name, folder)
+
+
+@cache
 def load(name: str, folder: Path | None) -> Dataset:
     """A data set of `SOURCES`, cut to its core; users and items are numbered anew."""
-    if name == "synthetic":
-        return datasets.synthetic(rank=20, random_state=0)
-    data = datasets.load(name, folder)
-    core = SOURCES[name].core
+    data, core = whole(name, folder), SOURCES[name].core
     if core == 1:
         return data
     kept = splits.at_least(data.user, data.item, core)
@@ -202,13 +242,55 @@ def load(name: str, folder: Path | None) -> Dataset:
     return Dataset(name, user, item, data.rating[kept], data.bounds)
 
 
-def missing(name: str, folder: Path | None) -> str | None:
+class Absence(NamedTuple):
+    """Why a data set cannot be had here: its files are not there, or what is there cannot be read."""
+
+    reason: str
+    damaged: bool
+
+    def __str__(self) -> str:
+        """For the report."""
+        return "not readable" if self.damaged else "not present"
+
+
+@cache
+def missing(name: str, folder: Path | None) -> Absence | None:
     """Why a data set cannot be had here; None when it can."""
     try:
-        load(name, folder)
+        whole(name, folder)
     except (FileNotFoundError, ImportError) as error:
-        return str(error)
+        return Absence(str(error), damaged=False)
+    except (OSError, ValueError) as error:
+        return Absence(str(error), damaged=True)
     return None
+
+
+class Extent(NamedTuple):
+    """How large a data set is, and a number that tells it from others of that size."""
+
+    n_users: int
+    n_items: int
+    n_ratings: int
+    check: int
+
+
+@cache
+def extent(name: str, folder: Path | None) -> Extent | None:
+    """What is known of a data set before its cells are run; None where it is not here."""
+    if missing(name, folder):
+        return None
+    data = load(name, folder)
+    check = 0
+    for column in (data.user, data.item, data.rating):
+        check = crc32(column.tobytes(), check)
+    return Extent(data.n_users, data.n_items, data.rating.size, check)
+
+
+def basis(model: Any, of: Extent | None = None) -> dict[str, Any]:
+    """What a result rests on besides its cell's settings: the model's own settings, and the data."""
+    settings = model.get_params() if hasattr(model, "get_params") else {}
+    told = {key: value for key, value in settings.items() if key not in ("n_jobs", "verbose")}
+    return {"model": type(model).__name__, "settings": told, "data": None if of is None else list(of)}
 
 
 @dataclass(frozen=True)
@@ -223,13 +305,6 @@ class Split:
     def part(self, entries: NDArray[np.intp]) -> tuple[Pairs, Floats]:
         """Pairs and ratings of some entries."""
         return np.column_stack((self.data.user[entries], self.data.item[entries])), self.data.rating[entries]
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """The declared bounds, with the smallest or largest rating for an open end, as the paper does."""
-        low, high = self.data.bounds
-        rating = self.data.rating
-        return float(rating.min() if low is None else low), float(rating.max() if high is None else high)
 
 
 @lru_cache(maxsize=2)
@@ -273,10 +348,19 @@ def fit(model: Any, X: Any, y: Any = None, **more: Any) -> Fitted:
         return Fitted(model, time.perf_counter() - began, time.process_time() - cpu, int(model.n_iter_))
 
 
+@cache
+def warm_up(name: str) -> None:
+    """Compile or load what a method needs, so that only fitting is timed."""
+    model = METHODS[name].build(Setting(2, (0.0, 10.0), (0.0, 10.0), 0))
+    if hasattr(model, "set_params"):
+        fit(model.set_params(max_iter=2), np.argwhere(np.ones((10, 10))).astype(np.int32), np.arange(100) % 7.0)
+
+
 def fit_on(fold: Split, name: str, n_factors: int, seed: int) -> Fitted:
     """Fit one column of the comparison to one fold."""
+    warm_up(name)
     method = METHODS[name]
-    model = method.build(Setting(n_factors, fold.data.bounds, fold.span, seed))
+    model = method.build(setting(fold.data, n_factors, seed))
     X, y = fold.part(fold.training)
     past = fold.part(fold.history)
     if method.history == "training":
@@ -299,8 +383,10 @@ def judge(fitted: Fitted, fold: Split) -> dict[str, Any]:
         "n_test": int(warm.sum()),
         "clipped": errors(y[warm], np.clip(prediction[warm], *fold.data.bounds), X[warm, 0], means[warm]),
         "cold": {"n_test": int(cold.sum())},
-        "outside": sum(shares_outside(prediction, fold.data.bounds)),
+        "outside": share_outside(prediction, fold.data.bounds),
         "everywhere": reach(fitted.model, fold.data),
+        "tied": ties(fitted.model, fold.data),
+        "shape": [fold.data.n_users, fold.data.n_items, int(fold.data.rating.size)],
         "n_training": int(fold.training.size),
         "n_history": int(fold.history.size),
         "infeasible": getattr(fitted.model, "infeasible_share_", None),
@@ -312,10 +398,15 @@ def judge(fitted: Fitted, fold: Split) -> dict[str, Any]:
 
 
 def errors(y: Floats, p: Floats, user: NDArray[np.integer], means: Floats) -> dict[str, float | None]:
-    """RMSE, MAE and F1 in per cent (user's training mean as threshold, strict, micro: resolution A29)."""
+    """RMSE, MAE and F1 in per cent (user's training mean as threshold, strict: resolution A29), micro and macro."""
     if not np.isfinite(p).all():
-        return {"rmse": None, "mae": None, "f1": None}
-    return {"rmse": metrics.rmse(y, p), "mae": metrics.mae(y, p), "f1": 100 * metrics.f1(y, p, user, means)}
+        return dict.fromkeys(("rmse", "mae", "f1", "f1_macro"))
+    return {
+        "rmse": metrics.rmse(y, p),
+        "mae": metrics.mae(y, p),
+        "f1": 100 * metrics.f1(y, p, user, means),
+        "f1_macro": 100 * metrics.f1(y, p, user, means, average="macro"),
+    }
 
 
 def reach(model: Any, data: Dataset) -> dict[str, Any]:
@@ -332,10 +423,28 @@ def reach(model: Any, data: Dataset) -> dict[str, Any]:
     return {"below": below, "above": above, "lowest": ends[0], "highest": ends[1], "n_pairs": int(cells.size)}
 
 
-def shares_outside(p: Floats, bounds: Bounds) -> tuple[float, float]:
-    """Shares of predictions below the lower and above the upper end, rounding aside."""
+def shares_outside(p: Floats, bounds: Bounds) -> tuple[float, float] | tuple[None, None]:
+    """Shares of predictions below the lower and above the upper end, rounding aside; None where some are not finite."""
+    if not np.isfinite(p).all():
+        return None, None
     low, high = bounds
     room = ROUNDING * (high - low if low is not None and high is not None else 1.0)
-    below = 0.0 if low is None else float(np.mean(p < low - room))
-    above = 0.0 if high is None else float(np.mean(p > high + room))
-    return below, above
+    below = metrics.out_of_range_share(p, None if low is None else low - room, None)
+    return below, metrics.out_of_range_share(p, None, None if high is None else high + room)
+
+
+def share_outside(p: Floats, bounds: Bounds) -> float | None:
+    """Share of predictions that pass either end."""
+    below, above = shares_outside(p, bounds)
+    return None if below is None or above is None else below + above
+
+
+def ties(model: Any, data: Dataset) -> dict[str, float | None]:
+    """Share of the entries of some users' ten highest predictions that equal another one, raw and once clipped."""
+    users = np.random.default_rng(0).choice(data.n_users, min(data.n_users, LISTS), replace=False)
+    X = np.column_stack((np.repeat(users, data.n_items), np.tile(np.arange(data.n_items), users.size)))
+    scores = model.predict(X.astype(np.int32)).reshape(users.size, data.n_items)
+    if not np.isfinite(scores).all():
+        return {"raw": None, "clipped": None}
+    n = min(TOP, data.n_items)
+    return {"raw": metrics.tie_share(scores, n), "clipped": metrics.tie_share(np.clip(scores, *data.bounds), n)}

@@ -14,15 +14,20 @@ from boundrec.paper.sections import Figure, Picture, Section, Table
 from boundrec.report.page import document, figure, number
 
 
-def write_report(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], output: Path, quick: bool) -> Path:
-    """Write every table as CSV, every plot as SVG, and all of it as report.html."""
+def write_report(
+    sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], n_planned: int, output: Path, quick: bool
+) -> Path:
+    """Write every table as CSV, every plot as SVG, and all of it as report.html.
+
+    ``makers`` tells of each finished cell on what it was made; ``n_planned`` is how many there are to be.
+    """
     for section in sections:
         for table in section.tables:
             write_csv(table, output / f"{table.name}.csv")
         for picture in section.pictures:
             _write(output / f"{picture.name}.svg", picture.svg)
     path = output / "report.html"
-    _write(path, page(sections, makers, quick))
+    _write(path, page(sections, makers, n_planned, quick))
     return path
 
 
@@ -38,11 +43,12 @@ def write_csv(table: Table, path: Path) -> None:
     """One line for each row; a column for our figure, and where there is one for the paper's and the ratio."""
     columns = _full_names(table)
     compared = [any(isinstance(row[i], Figure) and row[i].published for row in table.rows) for i in range(len(columns))]  # type: ignore[union-attr]
+    noted = [any(isinstance(row[i], Figure) for row in table.rows) for i in range(len(columns))]
     lines = StringIO()
     writer = csv.writer(lines)
-    writer.writerow(_csv_head(columns, compared, table))
+    writer.writerow(_csv_head(columns, noted, compared))
     for row in table.rows:
-        writer.writerow(_csv_row(row, compared))
+        writer.writerow(_csv_row(row, noted, compared))
     _write(path, lines.getvalue())
 
 
@@ -51,38 +57,34 @@ def _full_names(table: Table) -> list[str]:
     return [f"{head} {column}".strip() for head, column in zip(over, table.columns, strict=True)]
 
 
-def _csv_head(columns: Sequence[str], compared: Sequence[bool], table: Table) -> list[str]:
+def _csv_head(columns: Sequence[str], noted: Sequence[bool], compared: Sequence[bool]) -> list[str]:
     head: list[str] = []
-    for index, column in enumerate(columns):
-        head.append(column)
-        if any(isinstance(row[index], Figure) for row in table.rows):
-            head.append(f"{column} note")
-        if compared[index]:
-            head += [f"{column} paper", f"{column} ratio"]
+    for column, note, paper in zip(columns, noted, compared, strict=True):
+        head += [column, *([f"{column} note"] * note), *([f"{column} paper", f"{column} ratio"] * paper)]
     return head
 
 
-def _csv_row(row: Sequence[str | Figure], compared: Sequence[bool]) -> list[Any]:
+def _csv_row(row: Sequence[str | Figure], noted: Sequence[bool], compared: Sequence[bool]) -> list[Any]:
     line: list[Any] = []
-    for index, value in enumerate(row):
+    for value, note, paper in zip(row, noted, compared, strict=True):
         if isinstance(value, str):
-            line.append(value)
-            continue
-        line += [value.value, value.remark or value.absent]
-        if compared[index]:
-            line += [value.published, value.ratio]
+            line += [value, *[""] * note, *[None, None] * paper]
+        else:
+            remark = value.absent if value.value is None else value.remark
+            line += [value.value, *[remark] * note, *[value.published, value.ratio] * paper]
     return line
 
 
 # --- HTML -----------------------------------------------------------------------------------------------------
 
 
-def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], quick: bool) -> str:
+def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], n_planned: int, quick: bool) -> str:
     """The whole page."""
     kind = "quick version" if quick else "full version"
     links = "".join(f'<a href="#s{i}">{escape(section.heading)}</a>' for i, section in enumerate(sections))
     body = "".join(_section(f"s{i}", section) for i, section in enumerate(sections))
-    whole = PAGE.format(kind=kind, links=links, introduction=_introduction(quick), machine=_machine(makers), body=body)
+    machine = _machine(makers, n_planned)
+    whole = PAGE.format(kind=kind, links=links, introduction=_introduction(quick), machine=machine, body=body)
     return document("boundrec: the paper reproduced", whole)
 
 
@@ -101,7 +103,7 @@ def _introduction(quick: bool) -> str:
     return f"<p>{text}</p>"
 
 
-def _machine(makers: Sequence[Mapping[str, Any]]) -> str:
+def _machine(makers: Sequence[Mapping[str, Any]], n_planned: int) -> str:
     lines = dict.fromkeys(
         f"{maker['cpu']}, {maker['cores']} cores, {maker['system']}; "
         + ", ".join(f"{name} {version}" for name, version in maker["versions"].items())
@@ -109,7 +111,10 @@ def _machine(makers: Sequence[Mapping[str, Any]]) -> str:
     )
     seconds = sum(maker.get("seconds", 0.0) for maker in makers)
     cpu = sum(maker.get("cpu_seconds", 0.0) for maker in makers)
-    total = f"{len(makers):,} cells, {seconds / 60:,.0f} minutes in all, {cpu / 60:,.0f} minutes of processor time."
+    total = (
+        f"{len(makers):,} of {n_planned:,} cells are finished: {seconds / 60:,.0f} minutes in all, "
+        f"{cpu / 60:,.0f} minutes of processor time."
+    )
     return f"<p>{'<br>'.join(map(escape, lines))}<br>{total}</p>"
 
 

@@ -17,7 +17,7 @@ from boundrec.files import reason
 from boundrec.paper import claims, figure1, figure2, settings, table1, table2, table3
 from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.progress import Progress, describe_left_out
-from boundrec.paper.protocol import SOURCES, missing
+from boundrec.paper.protocol import SOURCES, Absence, missing
 from boundrec.paper.report import write_report
 from boundrec.paper.sections import Options, Outcome
 
@@ -68,7 +68,7 @@ def reproduce(
     Returns
     -------
     Path, bool
-        The report, and whether every cell that was begun could be done.
+        The report, and whether every cell that was begun could be done and every data set that is here be read.
     """
     check_writable(output)
     say = partial(messages.print, soft_wrap=True)
@@ -77,20 +77,20 @@ def reproduce(
     with messages.status("Reading the data"):
         cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
     plan = make_plan(_once(cells), store, force)
-    others, earlier = _earlier(wanted, output, options)
+    others = _others(wanted, store, options)
     for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
         say(line)
     try:
-        with Progress(plan.todo, budget, messages) as progress:
+        with Progress(plan.todo, messages) as progress:
             work_off(plan, lambda cell: perform(cell, options), store, machine(), progress.begin, budget)
     except KeyboardInterrupt:
         say("Stopped: the same command goes on from here.")
         raise
     finally:
-        report = _report({**others, **cells}, {**earlier, **plan.done}, output, options)
+        report = _report(wanted, {**others, **cells}, output, options)
     for line in _ending(plan):
         say(line)
-    return report, not plan.failed
+    return report, not plan.failed and not any(absence.damaged for _, absence in _absent(wanted, options))
 
 
 def _wanted(target: str) -> list[str]:
@@ -110,11 +110,15 @@ def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]
     folder = data_folder(options.folder)
     if folder is not None and not folder.is_dir():
         lines.append(f"There is no folder {folder}, which BOUNDREC_DATA names.")
-    for name in table3.names(options) if {"table2", "table3"} & set(wanted) else ():
-        why = missing(name, options.folder)
-        if why:
-            lines.append(f"Not present: {SOURCES[name].title}. {why}")
+    lines += [f"{str(why).capitalize()}: {title}. {why.reason}" for title, why in _absent(wanted, options)]
     return lines
+
+
+def _absent(wanted: Sequence[str], options: Options) -> list[tuple[str, Absence]]:
+    """Titles of the data sets that are asked for and cannot be had here, with the reason."""
+    names = table3.names(options) if {"table2", "table3"} & set(wanted) else ()
+    absences = [(SOURCES[name].title, missing(name, options.folder)) for name in names]
+    return [(title, why) for title, why in absences if why is not None]
 
 
 def _ending(plan: Plan) -> list[str]:
@@ -130,26 +134,24 @@ def perform(cell: Cell, options: Options) -> Mapping[str, Any]:
     return run(cell.settings, options)
 
 
-def _earlier(
-    wanted: Sequence[str], output: Path, options: Options
-) -> tuple[dict[str, list[Cell]], dict[str, dict[str, Any]]]:
-    """Cells and records of experiments that are in the folder but were not asked for now: the report keeps them."""
-    store = CellStore(output / "cells", lambda flaw: None)  # a damaged file is said aloud when its turn comes
-    others = {name: EXPERIMENTS[name].cells(options) for name in EXPERIMENTS if name not in wanted and store.has(name)}
-    done = make_plan(_once(others), store).done
-    return {name: some for name, some in others.items() if any(cell.name in done for cell in some)}, done
+def _others(wanted: Sequence[str], store: CellStore, options: Options) -> dict[str, list[Cell]]:
+    """Cells of experiments that have results in the folder but were not asked for now: the report keeps them."""
+    return {name: EXPERIMENTS[name].cells(options) for name in EXPERIMENTS if name not in wanted and store.has(name)}
 
 
-def _report(
-    cells: Mapping[str, Sequence[Cell]], done: Mapping[str, Mapping[str, Any]], output: Path, options: Options
-) -> Path:
-    sections = []
-    for name in (name for name in EXPERIMENTS if name in cells):
-        outcomes = [Outcome(cell, done.get(cell.name, {}).get("result")) for cell in cells[name]]
-        sections.append(EXPERIMENTS[name].summarise(outcomes, options))
-    sections.append(settings.summarise())
+def _report(wanted: Sequence[str], cells: Mapping[str, Sequence[Cell]], output: Path, options: Options) -> Path:
+    """The report of what was asked for and of all else in the folder, whoever finished it."""
+    store = CellStore(output / "cells", lambda flaw: None)  # a damaged file was said aloud before
+    done = make_plan(_once(cells), store).done
+    shown = {
+        name: [Outcome(cell, done.get(cell.name, {}).get("result")) for cell in cells[name]]
+        for name in EXPERIMENTS
+        if name in wanted or any(cell.name in done for cell in cells.get(name, ()))
+    }
+    sections = [EXPERIMENTS[name].summarise(outcomes, options) for name, outcomes in shown.items()]
+    planned = {o.cell.name for some in shown.values() for o in some if o.cell.possible or o.result is not None}
     makers = [record["made"] for record in done.values()]
-    return write_report(sections, makers or [machine()], output, options.quick)
+    return write_report([*sections, settings.summarise()], makers or [machine()], len(planned), output, options.quick)
 
 
 @lru_cache

@@ -35,7 +35,8 @@ def cells(options: Options) -> list[Cell]:
             once = protocol.estimated_seconds(METHODS[method], N_FACTORS, (n_users, n_items), n_ratings)
             for repeat in range(repeats):
                 settings = {"method": method, "users": n_users, "items": n_items, "density": density, "repeat": repeat}
-                made.append(Cell(NAME, settings, once + 1e-6 * n_ratings, 2 + 4 * repeat))
+                basis = protocol.basis(_model(method, repeat))
+                made.append(Cell(NAME, settings, once + 1e-6 * n_ratings, 2 + 4 * repeat, basis))
     return made
 
 
@@ -44,20 +45,17 @@ def _matrix(n_users: int, n_items: int, density: float, repeat: int) -> datasets
     return datasets.synthetic(n_users, n_items, density, BOUNDS, rank=N_FACTORS, random_state=repeat)
 
 
+def _model(method: str, repeat: int) -> Any:
+    return METHODS[method].build(Setting(N_FACTORS, BOUNDS, BOUNDS, repeat))
+
+
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Time one fit to the end: 500 iterations or rest, whichever comes first."""
     repeat = settings["repeat"]
     data = _matrix(settings["users"], settings["items"], settings["density"], repeat)
-    model = METHODS[settings["method"]].build(Setting(N_FACTORS, BOUNDS, BOUNDS, repeat))
-    _warm_up(settings["method"])
+    model = _model(settings["method"], repeat)
+    protocol.warm_up(settings["method"])
     return protocol.fit(model, data.pairs, data.rating).times
-
-
-@lru_cache
-def _warm_up(method: str) -> None:
-    """Compile or load what the method needs, so that only fitting is timed."""
-    data = datasets.synthetic(20, 20, 1.0, BOUNDS, rank=N_FACTORS, random_state=0)
-    protocol.fit(METHODS[method].build(Setting(2, BOUNDS, BOUNDS, 0)).set_params(max_iter=2), data.pairs, data.rating)
 
 
 def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:

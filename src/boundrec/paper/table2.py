@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from boundrec import datasets
-from boundrec.datasets import Dataset
-from boundrec.paper import published
+from boundrec.paper import protocol, published
 from boundrec.paper.cells import Cell
-from boundrec.paper.sections import Figure, Options, Outcome, Section, Table
+from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Section, Table
 
 NAME = "table2"
 #: Data set -> its name in the paper's table. BookCrossing's shape there is that with the implicit zeros.
@@ -26,43 +24,18 @@ SHOWN: dict[str, str | None] = {
     "movielens_1m": None,
     "movielens_sample": None,
 }
-TITLES = {
-    "synthetic": "Synthetic",
-    "jester1": "Jester",
-    "bookcrossing_paper": "BookCrossing, zeros kept",
-    "bookcrossing_explicit": "BookCrossing, explicit",
-    "ali_mob": "Ali Mob",
-    "lastfm_hetrec": "Last.fm counts",
-    "movielens_100k": "MovieLens 100k",
-    "movielens_1m": "MovieLens 1M",
-    "movielens_sample": "MovieLens sample",
-}
 QUICK = ("synthetic", "movielens_sample")
 
 
 def cells(options: Options) -> list[Cell]:
     """A cell is one data set."""
     names = QUICK if options.quick else tuple(SHOWN)
-    return [Cell(NAME, {"data": name}, 5.0, 0) for name in names if _present(name, options)]
-
-
-def _present(name: str, options: Options) -> bool:
-    try:
-        _load(name, options)
-    except (FileNotFoundError, ImportError):
-        return False
-    return True
-
-
-def _load(name: str, options: Options) -> Dataset:
-    if name == "synthetic":
-        return datasets.synthetic(rank=20, random_state=0)
-    return datasets.load(name, options.folder)
+    return [Cell(NAME, {"data": name}, 5.0, possible=not protocol.missing(name, options.folder)) for name in names]
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Count."""
-    data = _load(settings["data"], options)
+    data = protocol.whole(settings["data"], options.folder)
     whole = bool(np.all(data.rating == np.round(data.rating)))
     return {
         "users": data.n_users,
@@ -78,7 +51,7 @@ def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
 def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     """The data sets side by side; those that are not here say so."""
     done = {outcome["data"]: outcome.result for outcome in outcomes if outcome.result is not None}
-    rows = [_row(name, done.get(name), options.quick) for name in SHOWN]
+    rows = [_row(name, done.get(name), options) for name in SHOWN]
     columns = ["data set", "users", "items", "ratings", "density", "lowest", "highest", "whole numbers"]
     table = Table("table2", "Statistics of the data sets, with the paper's below ours", columns, rows, ratios=False)
     return Section("Table 2: the data", list(TEXT), [table])
@@ -90,14 +63,15 @@ TEXT = (
 )
 
 
-def _row(name: str, result: Mapping[str, Any] | None, quick: bool) -> list[str | Figure]:
-    printed = published.TABLE2.get(SHOWN[name] or "")
+def _row(name: str, result: Mapping[str, Any] | None, options: Options) -> list[str | Figure]:
+    printed, title = published.TABLE2.get(SHOWN[name] or ""), protocol.SOURCES[name].title
     if result is None:
-        absent = "full run only" if quick and name not in QUICK else "not present"
-        return [TITLES[name], Figure(None, absent=absent), *[Figure(None)] * 6]
+        left = options.quick and name not in QUICK
+        absent = "full run only" if left else str(protocol.missing(name, options.folder) or NOT_RUN)
+        return [title, Figure(None, absent=absent), *[Figure(None)] * 6]
     users, items, density, span, _ = printed or (None, None, None, (None, None), None)
     return [
-        TITLES[name],
+        title,
         Figure(result["users"], users),
         Figure(result["items"], items),
         Figure(result["ratings"]),

@@ -7,7 +7,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from boundrec.paper import protocol, published
-from boundrec.paper.cells import Cell
+from boundrec.paper.cells import LONG, Cell
 from boundrec.paper.protocol import METHODS, SOURCES
 from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table, mark_best, why_absent
 
@@ -19,9 +19,21 @@ METRICS = ("rmse", "mae", "f1")
 #: The order of work: the tiers of a data set's first fold and of its second, and how far apart the others are.
 ORDER = {"movielens_100k": (0, 3, 0), "jester1": (0, 5, 2), "movielens_1m": (4, 8, 3)}
 OTHERS = (3, 8, 3)
+#: What the second table of a data set has: heading, place in a result, and what it is multiplied with.
+BEHAVIOUR: dict[str, tuple[tuple[str, ...], float]] = {
+    "RMSE clipped": (("clipped", "rmse"), 1),
+    "MAE clipped": (("clipped", "mae"), 1),
+    "F1 in %, mean over users": (("f1_macro",), 1),
+    "% of test outside the bounds": (("outside",), 100),
+    "% of top ten tied": (("tied", "raw"), 100),
+    "% of top ten tied once clipped": (("tied", "clipped"), 100),
+    "% of training ratings outside their own range": (("infeasible",), 100),
+    "iterations": (("iterations",), 1),
+    "CPU seconds": (("cpu_seconds",), 1),
+}
 #: The eight methods of the paper, and the rows of the table that begin a new group.
 PAPER = (*protocol.RIVALS, *protocol.OURS)
-BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MBMF-n, own history", "MF + history")
+BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MBMF as it comes", "MF, two steps", "MBMF-n, own history", "MF + history")
 
 
 def names(options: Options) -> tuple[str, ...]:
@@ -30,22 +42,25 @@ def names(options: Options) -> tuple[str, ...]:
 
 
 def cells(options: Options) -> list[Cell]:
-    """A cell is one method on one fold; data sets that are not present have none."""
-    present = [name for name in names(options) if not protocol.missing(name, options.folder)]
+    """A cell is one method on one fold."""
     factors, n_folds = ((10, 20), 1) if options.quick else (published.FACTORS, N_FOLDS)
-    places = [(name, k, fold) for name in present for k in factors for fold in range(n_folds)]
+    places = [(name, k, fold) for name in names(options) for k in factors for fold in range(n_folds)]
     return [cell(*place, method, options) for place in places for method in METHODS]
 
 
 def cell(name: str, n_factors: int, fold: int, method: str, options: Options) -> Cell:
     """One method on one fold of one data set."""
     settings = {"data": name, "method": method, "factors": n_factors, "fold": fold}
-    data = protocol.load(name, options.folder)
-    n_ratings = round(data.rating.size * (0.95 if method.endswith("+ history") else 0.45))
-    seconds = protocol.estimated_seconds(METHODS[method], n_factors, (data.n_users, data.n_items), n_ratings)
+    extent = protocol.extent(name, options.folder)
+    if extent is None:
+        return Cell(NAME, settings, 0.0, possible=False)
+    n_trained = round(extent.n_ratings * (0.95 if method.endswith("+ history") else 0.45))
+    seconds = protocol.estimated_seconds(METHODS[method], n_factors, extent[:2], n_trained)
     first, second, step = ORDER.get(name, OTHERS)
-    tier = (second + (fold - 1) * step if fold else first) + (2 if method in protocol.FAIR else 0)
-    return Cell(NAME, settings, seconds + data.rating.size * 1e-6, tier)
+    later = method in protocol.FAIR or method in protocol.TWO_STEPS
+    tier = (second + (fold - 1) * step if fold else first) + later
+    model = METHODS[method].build(protocol.setting(protocol.load(name, options.folder), n_factors, fold))
+    return Cell(NAME, settings, seconds + extent.n_ratings * 1e-6, tier, protocol.basis(model, extent))
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
@@ -62,16 +77,12 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         section.text.append(NOISELESS)
     for name in names(options):
         own = [outcome for outcome in outcomes if outcome["data"] == name]
-        reason = protocol.missing(name, options.folder)
         title = SOURCES[name].title
-        if reason:
-            section.text.append(f"<b>{title}: not present.</b>")
-            continue
         if not any(outcome.result for outcome in own):
-            section.text.append(f"<b>{title}: not run yet.</b>")
+            section.text.append(f"<b>{title}: {protocol.missing(name, options.folder) or 'not run yet'}.</b>")
             continue
         section.findings += _findings(title, own)
-        section.tables += [_accuracy(name, own, options), *_cold(name, own), _behaviour(name, own)]
+        section.tables += [_accuracy(name, own), *_cold(name, own), _behaviour(name, own)]
     return section
 
 
@@ -84,9 +95,11 @@ TEXT = (
     "paper's eight methods is marked.",
     "Rows the paper lacks. <b>Means</b>: mean, user and item offsets, nothing else. <b>exact</b>: the paper's model, "
     "solved row by row to the minimum (20 sweeps). <b>ball</b>: the same with |w| ≤ r in the place of = (the paper's "
-    "future work) and magnitudes that never pass the declared bounds. <b>own history</b>: "
+    "future work) and magnitudes that never pass the declared bounds. <b>as it comes</b>: boundrec's own models with "
+    "nothing set but K, the bounds and the seed, and without history. <b>own history</b>: "
     "magnitudes from the training ratings alone. <b>+ history</b>: the rival is trained on the past half as well, so "
-    "that nobody has more data than another.",
+    "that nobody has more data than another. <b>two steps</b>: MBMF's gradient descent has a step for users and one "
+    "for items, that of MF and Bounded-SVD one for both; these rows give them two.",
 )
 NOISELESS = (
     "The synthetic matrix has rank 20 and no noise: with K = 20 and ratings enough, as in the rows with history, it "
@@ -94,14 +107,15 @@ NOISELESS = (
 )
 
 
-def mean_of(outcomes: Sequence[Outcome], *path: str, published: float | None = None) -> Figure:
+def mean_of(outcomes: Sequence[Outcome], *path: str, published: float | None = None, scale: float = 1.0) -> Figure:
     """The mean over the finished folds of a figure in their results."""
     done = [outcome.result for outcome in outcomes if outcome.result is not None]
     if not done:
         return Figure(None, published, absent=why_absent(outcomes))
     values = [_dig(result, path) for result in done]
     if any(value is None for value in values):
-        return Figure(None, published, f"({len(values)})", "not finite")
+        return Figure(None, published, f"({len(values)})", "" if path == ("infeasible",) else "not finite")
+    values = [scale * value for value in values]
     spread = f"± {pstdev(values):.2g} " if len(values) > 1 else ""
     return Figure(fmean(values), published, f"{spread}({len(values)})")
 
@@ -120,19 +134,28 @@ def _factors(outcomes: Sequence[Outcome]) -> list[int]:
     return sorted({outcome["factors"] for outcome in outcomes})
 
 
-def _accuracy(name: str, outcomes: Sequence[Outcome], options: Options) -> Table:
-    data, source = protocol.load(name, options.folder), SOURCES[name]
+def _begun(outcomes: Sequence[Outcome]) -> list[str]:
+    """The methods with a result, or without one because it would take too long."""
+    told = {o["method"] for o in outcomes if o.result is not None or o.cell.seconds > LONG}
+    return [method for method in METHODS if method in told]
+
+
+def _accuracy(name: str, outcomes: Sequence[Outcome]) -> Table:
+    source, begun = SOURCES[name], _begun(outcomes)
     factors = _factors(outcomes)
     printed = published.TABLE3.get(source.published or "", {})
     rows: list[Row] = []
-    for method in METHODS:
+    for method in begun:
         row: list[str | Figure] = [method]
         for metric in METRICS:
             paper = dict(zip(published.FACTORS, printed.get(metric.upper(), {}).get(method, ()), strict=False))
             row += [mean_of(_of(outcomes, method, k), metric, published=paper.get(k)) for k in factors]
         rows.append(row)
     core = f" after keeping users and items with at least {source.core} ratings" if source.core > 1 else ""
-    caption = f"{source.title}: {data.n_users:,} × {data.n_items:,}, {data.rating.size:,} ratings{core}"
+    n_users, n_items, n_ratings = next(o.result["shape"] for o in outcomes if o.result is not None)
+    caption = f"{source.title}: {n_users:,} × {n_items:,}, {n_ratings:,} ratings{core}"
+    later = [method for method in METHODS if method not in begun]
+    caption += f"; not run yet: {', '.join(later)}" if later else ""
     groups = [("", 1), *((f"{metric.upper()}{' in %' if metric == 'f1' else ''}", len(factors)) for metric in METRICS)]
     columns = ["method", *[f"K = {k}" for _ in METRICS for k in factors]]
     rows = mark_best(rows, PAPER, high=range(len(columns) - len(factors), len(columns)))
@@ -182,15 +205,13 @@ def _cold(name: str, outcomes: Sequence[Outcome]) -> list[Table]:
 def _behaviour(name: str, outcomes: Sequence[Outcome]) -> Table:
     """What clipping would change, what leaves the range, and what a fit takes."""
     factors = _factors(outcomes)
-    shown = (("clipped", "rmse"), ("clipped", "mae"), ("outside",), ("iterations",), ("cpu_seconds",))
-    heads = ("RMSE clipped", "MAE clipped", "outside, share of test", "iterations", "CPU seconds")
     rows: list[Row] = []
-    for method in METHODS:
+    for method in _begun(outcomes):
         row: list[str | Figure] = [method]
-        for path in shown:
-            row += [mean_of(_of(outcomes, method, k), *path) for k in factors]
+        for path, scale in BEHAVIOUR.values():
+            row += [mean_of(_of(outcomes, method, k), *path, scale=scale) for k in factors]
         rows.append(row)
-    columns = ["method", *[f"K = {k}" for _ in shown for k in factors]]
-    groups = [("", 1), *((head, len(factors)) for head in heads)]
-    caption = f"{SOURCES[name].title}: clipped errors, predictions out of range, iterations and time"
+    columns = ["method", *[f"K = {k}" for _ in BEHAVIOUR for k in factors]]
+    groups = [("", 1), *((head, len(factors)) for head in BEHAVIOUR)]
+    caption = f"{SOURCES[name].title}: clipped errors, macro F1, predictions out of range, ties, iterations and time"
     return Table(f"table3_{name}_more", caption, columns, rows, groups, folded=True, breaks=BREAKS)

@@ -33,12 +33,14 @@ def number(value: float) -> str:
         return f"{value:,.0f}"
     if value >= 0.1:
         return f"{value:#.4g}"
-    return f"{value:.3g}" if value >= 1e-3 else f"{value:.2g}"
+    return f"{value:.3g}" if value >= 1e-3 else f"{value:.2g}".replace("-", "−")
 
 
-STYLE = """:root { --ink: #1c2430; --soft: #5b6675; --line: #dde2e8; --back: #fff; --tint: #f5f7fa; --accent: #0b5cad; }
+STYLE = """:root { --ink: #1c2430; --soft: #5b6675; --line: #dde2e8; --back: #fff; --tint: #f5f7fa; --accent: #0b5cad;
+ --shade: #0003; }
 @media (prefers-color-scheme: dark) {
- :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #353d49; --back: #161a20; --tint: #1f252d; --accent: #7db7f0; }
+ :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #353d49; --back: #161a20; --tint: #1f252d; --accent: #7db7f0;
+  --shade: #fff3; }
  figure svg { background: #fff; border-radius: 6px; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 0 auto;
@@ -56,6 +58,9 @@ figcaption { color: var(--soft); font-size: .92rem; }
 .pan { overflow-x: auto; }
 .pan svg { min-width: 620px; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 6px; }
+/* A shade at the right edge while there is more to scroll to: the first layer moves with the content and covers it. */
+.scroll, .pan { background: linear-gradient(to left, var(--back) 50%, transparent) right / 3rem 100% no-repeat local,
+ linear-gradient(to left, var(--shade), transparent) right / 1rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .35rem .5rem; text-align: right; white-space: nowrap; vertical-align: top;
  border-bottom: 1px solid var(--line); line-height: 1.3; }
