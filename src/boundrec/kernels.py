@@ -1101,7 +1101,7 @@ def count_outside(rows, by_feature, span, sparse, counts, start, stop):
         for j in range(t.shape[0]):
             count += abs(t[j]) > half
         for p in range(indptr[i], indptr[i + 1]):
-            count += data[p] != 0.0 and abs(t[indices[p]]) <= half
+            count += data[p] != 0.0 and not abs(t[indices[p]]) > half
         counts[i] = count
 
 
