@@ -1,14 +1,16 @@
 """BMC-ADMM: the structured iteration is the dense one, and it ends where any method must."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 import naive
 from boundrec import BMCADMM, Ratings
-from boundrec.models.bmc_admm import Splitting, constant_matrix
+from boundrec.models.bmc_admm import BYTES_PER_ENTRY, Splitting, constant_matrix
 from boundrec.parallel import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -26,15 +28,21 @@ def problem(bounds=(1, 5), seed=0, shape=(13, 9), share=0.5):
     return V, C, observed, sp.csr_array((V[observed], np.nonzero(observed)), shape=shape)
 
 
-def splitting(matrix, weights, bounds, pool, penalty):
+def splitting(matrix, weights, bounds, pool, penalty, rank=99):
     low, high = bounds
     ratings = Ratings.from_sparse(matrix, sample_weight=weights)
     span = (low + high) / 2, (high - low) / 2
-    return Splitting(ratings, span, 99, penalty, 1.0, pool, np.random.default_rng(3))
+    return Splitting(ratings, span, rank, penalty, 1.0, pool, np.random.default_rng(3))
 
 
 def dense(Z):
     return (Z.U * Z.values) @ Z.V.T
+
+
+def multipliers(splitting):
+    """B as a full matrix."""
+    indptr, indices, multiplier, _ = splitting.outside
+    return sp.csr_array((multiplier, indices, indptr), shape=splitting.shape).toarray()
 
 
 def product(model):
@@ -58,12 +66,12 @@ def test_the_structured_iteration_is_the_dense_one(bounds, shape, share):
             structured.iterate()
             Z, X, E, T, _, Y2 = state
             assert np.allclose(dense(structured.Z), Z, rtol=0, atol=1e-10)
-            assert np.allclose(structured.B.toarray(), Y2 / structured.rho, rtol=0, atol=1e-10)
+            assert np.allclose(multipliers(structured), Y2 / structured.rho, rtol=0, atol=1e-10)
             assert structured.objective == pytest.approx(naive.completion_objective(V, C, Z, 0.2), rel=1e-9)
             assert structured.primal == pytest.approx(np.hypot(np.linalg.norm(X + E - Z), np.linalg.norm(Z - T)))
             change = np.linalg.norm(X + E + T - before[1] - before[2] - before[3])
             assert structured.dual >= structured.rho * change - 1e-10
-            n_outside += structured.B.nnz
+            n_outside += np.count_nonzero(structured.outside.multiplier)
     assert n_outside > 20, "the range never mattered"
 
 
@@ -81,6 +89,55 @@ def test_every_penalty_of_the_splitting_and_every_seed_leads_to_the_solution_of_
         least = naive.completion_objective(V, C, expected, 2.0)
         assert model.objectives_[-1] == pytest.approx(least, rel=1e-7)
         assert model.max_violation_ < 1e-7
+
+
+def seen_by_the_threshold(structured):
+    """The matrix whose singular values are cut: Z + ½[(x − z + y/ρ) + (T − Z) − B], in full."""
+    indptr, indices, _, moved = structured.outside
+    clipping = sp.csr_array((moved, indices, indptr), shape=structured.shape).toarray() - multipliers(structured)
+    csr, (y, gap) = structured.by_user.csr, structured.by_user.state
+    observed = sp.csr_array((gap + y / structured.rho, csr.indices, csr.indptr), shape=structured.shape).toarray()
+    return dense(structured.Z) + 0.5 * (observed + clipping)
+
+
+@pytest.mark.parametrize("cap", [2, 6])
+def test_subspace_iteration_finds_the_leading_singular_vectors(cap):
+    """Near rest two rounds from the last subspace are enough; the full decomposition is another road."""
+    _, C, observed, matrix = problem(shape=(60, 50))
+    with RowPool(1, 0) as pool:
+        structured = splitting(matrix, C[observed], (1, 5), pool, 0.5, rank=cap)
+        for _ in range(400):
+            structured.iterate()
+        assert structured._rounds > 1
+        A = seen_by_the_threshold(structured)
+        structured._match_rank()
+    U, values, Vt = np.linalg.svd(A)
+    assert values[cap] > 0.5 / (2 * structured.rho), "the cap never mattered"
+    cut = (U[:, :cap] * (values[:cap] - 0.5 / (2 * structured.rho))) @ Vt[:cap]
+    assert np.linalg.norm(dense(structured.Z) - cut) < 1e-6 * np.linalg.norm(cut)
+
+
+@pytest.fixture(scope="module")
+def low_rank():
+    """Ratings of two tastes, half of them hidden, and what another solver makes of them: of rank 5."""
+    rng = np.random.default_rng(0)
+    V = np.clip(3 + 2 * rng.standard_normal((40, 2)) @ rng.standard_normal((2, 30)), 1, 5)
+    observed = rng.random(V.shape) < 0.5
+    C = np.where(observed, rng.uniform(0.5, 2, V.shape), 0.0)
+    with threadpool_limits(1):
+        expected = naive.bounded_completion(V, C, 4.0, 1, 5, n_iter=1000)
+    assert np.isin(expected, (1, 5)).any(), "the range never mattered"
+    assert np.linalg.matrix_rank(expected, tol=1e-3) == 5
+    return sp.csr_array((V[observed], np.nonzero(observed)), shape=V.shape), C[observed], expected
+
+
+@pytest.mark.parametrize("rho", [0.05, 1.0, 30.0])
+def test_iterating_a_few_vectors_leads_to_the_solution_of_another_solver(rho, low_rank):
+    """10 factors, so that 15 vectors stand for the 30 that a full decomposition has."""
+    matrix, weights, expected = low_rank
+    model = BMCADMM(10, bounds=(1, 5), penalty=4.0, rho=rho, tol=1e-8, patience=10**6, max_iter=2000, random_state=0)
+    model.fit(matrix, sample_weight=weights)
+    assert np.allclose(product(model), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("rho", [0.05, 1.0, 20.0])
@@ -111,6 +168,19 @@ def test_the_largest_violation_is_that_of_all_pairs():
     assert outside > 0.01
     calm = BMCADMM(3, bounds=(-100, 100), random_state=0).fit(matrix)
     assert calm.max_violation_ == 0
+
+
+def test_ctrl_c_in_the_search_for_violations_leaves_the_model_that_is_complete(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    _, _, _, matrix = problem()
+    whole = BMCADMM(3, bounds=(1, 5), max_iter=4, random_state=0).fit(matrix)
+    monkeypatch.setattr("boundrec.models.bmc_admm.largest_violation", interrupt)
+    with pytest.warns(UserWarning, match="interrupted: the model is complete"):
+        model = BMCADMM(3, bounds=(1, 5), max_iter=4, random_state=0).fit(matrix)
+    assert np.array_equal(model.user_factors_, whole.user_factors_)
+    assert np.isnan(model.max_violation_)
 
 
 def test_the_factors_share_the_singular_values_evenly_and_are_zero_past_the_rank():
@@ -154,6 +224,41 @@ def test_the_model_is_never_held_as_a_full_matrix():
     assert peak < n_users * n_items * 8 / 4
 
 
+def test_memory_is_for_the_pairs_outside_the_range_and_little_for_each():
+    """This penalty draws all of Z below 1, so that every pair is outside."""
+    shape = 300, 200
+    _, _, _, matrix = problem(shape=shape, share=0.05)
+    with RowPool(1, 0) as pool:
+        structured = splitting(matrix, None, (1, 5), pool, penalty=2000.0, rank=3)
+        structured.iterate()  # compiles
+        tracemalloc.start()
+        for _ in range(5):
+            structured.iterate()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    n_outside = structured.outside.indices.size
+    assert n_outside > 0.9 * np.prod(shape)
+    assert peak < 1.1 * BYTES_PER_ENTRY * n_outside
+
+
+def test_much_memory_is_announced_once(monkeypatch):
+    monkeypatch.setattr("boundrec.models.cost.LARGE", 100)
+    _, _, _, matrix = problem(share=0.3)
+    with pytest.warns(
+        UserWarning, match=r"BMCADMM has \d+ of 117 pairs outside the bounds.* takes 0.0 GB: lower penalty=0.1"
+    ) as caught:
+        BMCADMM(3, bounds=(1, 5), penalty=0.1, max_iter=6, random_state=0).fit(matrix)
+    assert len([warning for warning in caught if "outside the bounds" in str(warning.message)]) == 1
+
+
+def test_small_residuals_end_a_fit_without_a_word_about_max_iter():
+    _, _, _, matrix = problem()
+    with warnings.catch_warnings(action="error"):
+        model = BMCADMM(9, bounds=(1, 5), penalty=0, random_state=0).fit(matrix)
+    assert model.n_iter_ < 500
+    assert model.objectives_[-1] < 0.98 * model.objectives_[-2], "the objective was at rest"
+
+
 @pytest.mark.parametrize("value", [-3.0, 0.0, 2.5])
 def test_a_constant_matrix_has_its_value_everywhere(value):
     assert np.allclose(dense(constant_matrix((3, 4), value)), value)
@@ -176,7 +281,9 @@ def test_the_cost_grows_with_pairs_ratings_and_iterations_and_shrinks_with_threa
     assert model.estimated_seconds(2000, 1000, 10_000) > 1.5 * base
     assert model.estimated_seconds(1000, 1000) > 5 * base
     assert BMCADMM(10, bounds=(1, 5), n_jobs=1, max_iter=50).estimated_seconds(1000, 1000, 10_000) == base / 10
-    assert BMCADMM(10, bounds=(1, 5), n_jobs=2).estimated_seconds(1000, 1000, 10_000) == base / 2
+    two = BMCADMM(10, bounds=(1, 5), n_jobs=2)
+    assert two.estimated_seconds(1000, 1000, 10_000) == base / 2
+    assert two.estimated_seconds(100, 100) == model.estimated_seconds(100, 100), "a small matrix is for one thread"
 
 
 def test_a_fit_of_hours_says_so_before_it_starts():

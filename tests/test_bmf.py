@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from boundrec import BMF
+from boundrec import BMF, Ratings
 from boundrec.models.bmf import feasible_start, ratio_arrays
 from boundrec.parallel import RowPool
 
@@ -57,15 +57,21 @@ def test_a_sweep_is_that_of_the_clipped_coordinates(bounds, bound_on):
     weights = np.random.default_rng(1).uniform(0.5, 2, matrix.nnz)
     C = np.zeros(values.shape)
     C[observed] = weights
-    with RowPool(1, 0) as pool:
-        W, H = feasible_start(*values.shape, 3, bounds, pool, np.random.default_rng(7))
+    everywhere = bound_on == "all"
+    W, H = feasible_start(
+        values.shape,
+        3,
+        bounds,
+        lambda W, H: (W @ H.T)[observed | everywhere].max(),
+        np.random.default_rng(7),
+    )
     H = H.T
     for sweeps in (1, 2, 5):
         model = BMF(3, bounds=bounds, bound_on=bound_on, max_iter=sweeps, random_state=7)
         model.fit(matrix, sample_weight=weights)
         expected = W, H
         for _ in range(sweeps):
-            expected = naive.bmf_sweep(values, C, *expected, *bounds, everywhere=bound_on == "all")
+            expected = naive.bmf_sweep(values, C, *expected, *bounds, everywhere)
         assert np.allclose(product(model), expected[0] @ expected[1], rtol=1e-8, atol=1e-9)
         assert model.objectives_[-1] == pytest.approx(np.sum(C * (values - product(model)) ** 2), rel=1e-9)
 
@@ -82,13 +88,23 @@ def test_bounding_the_observed_alone_fits_closer_and_leaves_the_range_elsewhere(
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
-def test_the_start_fills_the_range(bounds):
+@pytest.mark.parametrize("bound_on", ["all", "observed"])
+def test_the_start_fills_the_range(bounds, bound_on):
+    _, observed, matrix = problem(bounds, shape=(20, 30))
+    model, rng = BMF(4, bounds=bounds, bound_on=bound_on), np.random.default_rng(0)
     with RowPool(1, 0) as pool:
-        W, H = feasible_start(20, 30, 4, bounds, pool, np.random.default_rng(0))
-    products = W @ H.T
+        W, H = model._start(Ratings.from_sparse(matrix), pool, rng)
+    products = (W @ H.T)[observed | (bound_on == "all")]
     assert products.max() == pytest.approx(bounds[1])
     assert products.min() >= bounds[0]
     assert products.min() < bounds[0] + 0.3 * (bounds[1] - bounds[0])
+
+
+def test_bounding_the_observed_alone_never_looks_at_all_pairs(monkeypatch):
+    for kernel in ("farthest", "solve_rows_bounded"):
+        monkeypatch.setattr(f"boundrec.kernels.{kernel}", None)
+    _, _, matrix = problem((1, 5))
+    assert BMF(2, bounds=(1, 5), bound_on="observed", max_iter=3, random_state=0).fit(matrix).n_iter_ == 3
 
 
 def test_the_ratio_test_lets_entries_through_that_multiply_zero():
@@ -126,8 +142,12 @@ def test_the_cost_grows_with_pairs_sweeps_and_factors_and_shrinks_with_threads()
     assert model.estimated_seconds(1000, 1000) > base
     assert BMF(20, bounds=(1, 5), n_jobs=1).estimated_seconds(1000, 1000, 10_000) > 1.9 * base
     assert BMF(10, bounds=(1, 5), n_jobs=1, max_iter=50).estimated_seconds(1000, 1000, 10_000) == base / 10
-    assert BMF(10, bounds=(1, 5), n_jobs=2).estimated_seconds(1000, 1000, 10_000) == base / 2
-    assert BMF(10, bounds=(1, 5), n_jobs=1, bound_on="observed").estimated_seconds(1000, 1000, 10_000) < base / 10
+    two = BMF(10, bounds=(1, 5), n_jobs=2)
+    assert two.estimated_seconds(1000, 1000, 10_000) == base / 2
+    assert two.estimated_seconds(100, 100) == model.estimated_seconds(100, 100), "a small matrix is for one thread"
+    observed = [BMF(10, bounds=(1, 5), n_jobs=n, bound_on="observed") for n in (1, 2)]
+    seconds = [one.estimated_seconds(1000, 1000, 10_000) for one in observed]
+    assert seconds[1] == seconds[0] < base / 10, "few ratings are for one thread"
 
 
 def test_a_fit_of_hours_says_so_before_it_starts():
@@ -136,3 +156,10 @@ def test_a_fit_of_hours_says_so_before_it_starts():
     with pytest.warns(UserWarning, match=r"2 × 2 pairs may take up to [\d,.]+ hours.*bound_on"):
         model.fit(sp.csr_array(np.full((2, 2), 3.0)), callback=lambda *_: seen.append(1) or True)
     assert seen == [1]
+
+
+def test_the_observed_alone_are_announced_by_their_number_with_a_remedy_that_helps():
+    model = BMF(2, bounds=(1, 5), bound_on="observed", max_iter=10**12, n_jobs=1)
+    with pytest.warns(UserWarning, match="on 3 ratings may take .* n_factors.$") as caught:
+        model.fit(sp.csr_array([[3.0, 4.0], [0.0, 5.0]]), callback=lambda *_: True)
+    assert "bound_on" not in str(caught[0].message)

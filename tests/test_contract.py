@@ -110,14 +110,52 @@ def test_stored_zeros_are_observations(model, data):
     assert not np.allclose(with_zeros.predict(X[~zero]), without.predict(X[~zero]))
 
 
-def test_weights_of_two_count_like_nothing_else_changed(model, data):
-    """Doubling every weight doubles the objective of the same start."""
+def test_weights_change_the_fit(model, data):
     X, y = data
     plain = clone(model).set_params(max_iter=1).fit(X, y)
-    doubled = clone(model).set_params(max_iter=1).fit(X, y, sample_weight=np.full(len(y), 2.0))
     weighted = clone(model).set_params(max_iter=1).fit(X, y, sample_weight=np.linspace(0, 1, len(y)))
-    assert plain.objectives_ != doubled.objectives_
     assert not np.array_equal(plain.user_factors_, weighted.user_factors_)
+
+
+#: What is to be doubled with the weights for the same fit; the others take a step, a variance or a ridge as it is.
+DOUBLED_WITH_THE_WEIGHTS = {
+    "exact ball": (),
+    "exact sphere": (),
+    "ball with biases": (),
+    "MF gd": (),
+    "MF gd biases": (),
+    "BMF": (),
+    "BMF observed": (),
+    "BMC-ADMM": ("penalty", "rho"),
+    "BoundedSVD gd": (),
+    "nmf": (),
+    "nmf ridge": (),
+    "ccd++": (),
+    "ccd++ plain": ("ridge",),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLED_WITH_THE_WEIGHTS)
+def test_doubled_weights_double_the_objective_and_change_nothing_else(name, data):
+    """1e-9: the exact solver takes roots of weights, and that of 2 is rounded."""
+    X, y = data
+    plain = clone(MODELS[name]).fit(X, y)
+    model = clone(MODELS[name])
+    model.set_params(**{setting: 2 * getattr(model, setting) for setting in DOUBLED_WITH_THE_WEIGHTS[name]})
+    doubled = model.fit(X, y, sample_weight=np.full(len(y), 2.0))
+    assert np.allclose(doubled.objectives_, 2 * np.array(plain.objectives_), rtol=1e-9)
+    assert np.allclose(doubled.user_factors_, plain.user_factors_, rtol=1e-9, atol=1e-9)
+    assert np.allclose(doubled.item_factors_, plain.item_factors_, rtol=1e-9, atol=1e-9)
+
+
+def test_a_weight_of_two_is_the_same_rating_twice(model, data):
+    X, y = data
+    counts = 1 + np.arange(len(y)) % 3
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    repeated = model.set_params(duplicates="mean")
+    repeated.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts), sample_weight=np.ones(counts.sum()))
+    assert np.array_equal(weighted.user_factors_, repeated.user_factors_)
+    assert weighted.objectives_ == repeated.objectives_
 
 
 def test_float32_factors_predict_like_float64(model, data):
@@ -141,6 +179,18 @@ def test_unknown_ids_are_answered_as_asked(model, data):
         model.set_params(on_unknown="raise").predict(cold[:1])
 
 
+def test_ids_whose_ratings_all_have_weight_zero_are_unknown_but_their_pairs_seen(model, data):
+    X, y = data
+    weights = np.where((X[:, 0] == X[0, 0]) | (X[:, 1] == X[-1, 1]), 0.0, 1.0)
+    model.fit(X, y, sample_weight=weights)
+    with_nobody, with_nothing = [(X[0, 0], X[1, 1]), (X[-1, 0], X[-1, 1])], [(-1, X[1, 1]), (X[-1, 0], -1)]
+    assert np.array_equal(model.predict(with_nobody), model.predict(with_nothing))
+    assert np.isnan(model.set_params(on_unknown="nan").predict(with_nobody)).all()
+    items, _ = model.set_params(on_unknown="mean").recommend([X[0, 0]], n=20)
+    assert not np.isin(items, X[X[:, 0] == X[0, 0], 1]).any()
+    assert X[-1, 1] not in items
+
+
 def test_a_callback_sees_every_sweep_and_may_stop(model, data):
     seen = []
 
@@ -151,6 +201,12 @@ def test_a_callback_sees_every_sweep_and_may_stop(model, data):
     model.fit(*data, callback=callback)
     assert [sweep for sweep, _ in seen] == [1, 2, 3]
     assert [objective for _, objective in seen] == model.objectives_
+
+
+@pytest.mark.parametrize("yes", [True, np.True_])
+def test_a_callback_stops_with_either_true(yes, data):
+    model = clone(MODELS["exact ball"]).fit(*data, callback=lambda sweep, *_: yes if sweep == 2 else None)
+    assert model.n_iter_ == 2
 
 
 def test_ctrl_c_leaves_the_last_complete_sweep(model, data):

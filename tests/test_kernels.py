@@ -251,3 +251,8 @@ def test_float32_input_is_summed_in_float64():
     single = solve(H, v, 0.3, np.zeros(5, np.float32), "ball")
     double = solve(H.astype(float), v.astype(float), 0.3, np.zeros(5), "ball")
     assert np.allclose(single, double, rtol=1e-6)
+
+
+def test_products_of_float32_entries_add_up_in_float64():
+    x = np.array([1.0, 2.0**-15], np.float32)
+    assert kernels._dot(x, x) == 1 + 2.0**-30  # float32 has no number between 1 and 1 + 2⁻²³

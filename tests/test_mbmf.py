@@ -293,6 +293,15 @@ def test_the_stopping_rule_wants_ten_calm_iterations_in_a_row():
     assert [rule.converged(Sweep(80.0)) for _ in range(10)] == [False] * 9 + [True]
 
 
+def test_a_rise_is_no_rest_where_the_objective_may_rise():
+    rule = StoppingRule(1e-5, 2, may_rise=True)
+    assert not any(rule.converged(Sweep(100.0 + k)) for k in range(20))
+    assert [rule.converged(Sweep(119.0 + small)) for small in (1e-6, 0.0)] == [False, True]
+    model = MBMF(2, constraint="sphere", solver="angles")
+    assert model.set_params(step="fixed")._may_rise()
+    assert not model.set_params(step="dynamic")._may_rise()
+
+
 def test_the_absolute_stopping_rule_looks_at_the_bare_decrease():
     relative, absolute = StoppingRule(1e-5, 1), StoppingRule(1e-5, 1, "absolute")
     values = [1e6, 1e6 - 1.0]

@@ -1,5 +1,7 @@
 """MF: its gradient descent reaches what an independent solver reaches, its SGD is Koren's, step for step."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -177,12 +179,12 @@ def test_a_weight_of_zero_counts_for_nothing():
         assert np.allclose(first, second, rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("error")
 def test_stopping_sgd_early_is_its_regularisation_and_no_accident():
     X, y, _ = problem(4)
     with pytest.warns(ConvergenceWarning, match="max_iter=3"):
         MF(3, max_iter=3, random_state=0).fit(X, y)
-    model = MF(3, solver="sgd", max_iter=3, random_state=0).fit(X, y)
+    with warnings.catch_warnings(action="error"):
+        model = MF(3, solver="sgd", max_iter=3, random_state=0).fit(X, y)
     assert 1 - model.objectives_[2] / model.objectives_[1] > 0.01
 
 
@@ -190,6 +192,15 @@ def test_diverging_is_said_with_the_remedy():
     X, y, _ = problem(8)
     with pytest.raises(ValueError, match=r"sgd diverges on these ratings with learning_rate=0.005. Pass a smaller"):
         MF(3, solver="sgd", random_state=0).fit(X, y * 10_000)
+
+
+def test_a_rising_objective_of_sgd_is_no_rest_and_is_told(monkeypatch):
+    X, y, _ = problem(4)
+    values = iter(range(1, 100))
+    monkeypatch.setattr("boundrec.models.gradient.FactorDescent.value", lambda _: float(next(values)))
+    with pytest.warns(ConvergenceWarning, match="rose from 1 to 20 in 20 epochs of sgd with learning_rate=0.005"):
+        model = MF(3, solver="sgd", random_state=0).fit(X, y)
+    assert model.n_iter_ == 20
 
 
 # --- settings ---------------------------------------------------------------------------------------------------
@@ -205,13 +216,33 @@ def test_predictions_are_cut_to_the_bounds_only_when_asked():
     assert np.array_equal(model.set_params(clip=True).predict(everything), np.clip(free, 1, 5))
 
 
+def test_predictions_are_cut_at_the_one_end_there_is():
+    X, y, _ = problem(9)
+    everything = np.argwhere(np.ones((14, 10)))
+    free = MF(4, bounds=(-10, None), max_iter=200, random_state=0).fit(X, y)
+    cut = MF(4, bounds=(-10, None), clip=True, max_iter=200, random_state=0).fit(X, y)
+    assert np.array_equal(cut.predict(everything), free.predict(everything))
+    cut.set_params(bounds=(2, None))
+    assert np.array_equal(cut.predict(everything), np.maximum(free.predict(everything), 2))
+    assert cut.predict(everything).max() > 5
+
+
+def test_predictions_cannot_be_cut_after_a_fit_without_bounds():
+    X, y, _ = problem(9)
+    model = MF(2, max_iter=5, random_state=0).fit(X, y).set_params(clip=True)
+    for ask in (lambda: model.predict(X), lambda: model.recommend([X[0, 0]])):
+        with pytest.raises(ValueError, match="needs an end to cut at"):
+            ask()
+
+
 @pytest.mark.parametrize(
     ("bad", "sentence"),
     [
         ({"solver": "als"}, "solver='als'"),
         ({"ridge": -1}, "ridge=-1"),
         ({"learning_rate": 0}, "learning_rate=0"),
-        ({"clip": True}, "MF with clip=True needs both ends"),
+        ({"clip": True}, r"bounds=None: MF with clip=True needs an end to cut at"),
+        ({"clip": True, "bounds": (None, np.inf)}, "needs an end to cut at"),
     ],
 )
 def test_settings_without_sense_are_refused(bad, sentence):

@@ -3,14 +3,26 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boundrec.parallel import N_RANGES, ROW_COST, SMALLEST_RANGE, RowPool, row_ranges, thread_count
+from boundrec import BMCADMM, BMF, NMF
+from boundrec.parallel import (
+    INLINE_BELOW,
+    N_RANGES,
+    ROW_COST,
+    SMALLEST_RANGE,
+    RowPool,
+    row_ranges,
+    thread_count,
+    threads_for,
+)
 
 
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=300))
@@ -54,6 +66,29 @@ def test_threads_are_counted_as_in_joblib_but_none_means_every_core():
     for nonsense in (0, 1.5, "two", True):
         with pytest.raises(ValueError, match="n_jobs="):
             thread_count(nonsense)
+
+
+def test_short_work_is_for_one_thread():
+    assert threads_for(3, INLINE_BELOW - 1) == 1
+    assert threads_for(3, INLINE_BELOW) == 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("model", "threaded"),
+    [
+        (BMF(2, bounds=(1, 5)), True),
+        (BMF(2, bounds=(1, 5), bound_on="observed"), False),
+        (BMCADMM(2, bounds=(1, 5)), True),
+        (NMF(2, bounds=(1, 5)), False),
+    ],
+)
+def test_threads_are_for_those_who_look_at_many_entries(model, threaded):
+    """300 × 200 pairs are many, 300 ratings few."""
+    matrix = sp.csr_array((np.full(300, 3.0), (np.arange(300), np.arange(300) % 200)))
+    before, during = threading.active_count(), []
+    model.set_params(n_jobs=2, max_iter=2).fit(matrix, callback=lambda *_: during.append(threading.active_count()))
+    assert (max(during) > before) == threaded
 
 
 LONG_FIT = """

@@ -411,6 +411,13 @@ def test_an_observation_of_weight_zero_stays_an_observation():
     assert ratings.by_user.weights.min() == 0
 
 
+def test_pairs_are_found_where_more_of_them_are_possible_than_short_integers_count():
+    n = 50_000
+    ratings = Ratings.from_sparse(sp.diags_array(np.arange(1.0, n + 1)).tocsr())
+    diagonal = np.column_stack([np.arange(n), np.arange(n)])
+    np.testing.assert_array_equal(ratings.positions(diagonal), np.arange(n))
+
+
 def test_the_mean_of_equal_ratings_is_that_rating():
     # 0.1 + 0.1 + 0.1 rounds upwards: without care the mean would pass a bound at 0.1.
     ratings = Ratings.from_pairs([("a", "b")] * 3, [0.1] * 3, duplicates="mean")

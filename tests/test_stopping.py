@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 
 from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BayesianMBMF, BoundedSVD, CCDPlusPlus, Ratings
-from boundrec.models.stopping import Progress, set_aside
+from boundrec.models.stopping import Progress, Sweep, set_aside
 
 SETTINGS = {"bounds": (1, 5), "random_state": 0, "validation_fraction": 0.25}
 #: With settings that overfit these ratings well before they run out of sweeps.
@@ -154,6 +154,45 @@ def test_ctrl_c_past_the_best_sweep_leaves_the_best_one(ratings):
     assert np.array_equal(model.user_factors_, full.user_factors_)
     with pytest.warns(UserWarning, match=f"the model is that of sweep {full.best_iter_ + 2}"):
         clone(full).set_params(n_iter_no_change=None).fit(ratings, callback=interrupt)
+
+
+# --- numbers that are none ----------------------------------------------------------------------------------
+
+LARGE = [(0, 0), (0, 1), (1, 0)], [1e38, 2e38, 3e38]
+
+
+@pytest.mark.parametrize("model", [NMF(2, dtype="float32"), MF(2, dtype="float32"), CCDPlusPlus(2, dtype="float32")])
+def test_ratings_that_are_infinite_in_the_factors_type_are_refused(model):
+    X, y = LARGE
+    with pytest.raises(ValueError, match=r"dtype=float32: 2 of 3 \(first: user 0, item 1: 4e\+38\).*float64"):
+        model.fit(X, [1e38, 4e38, -4e38])
+    assert np.isfinite(clone(model).set_params(dtype="float64").fit(X, y).predict(X)).all()
+
+
+class Diverging(NMF):
+    """Objectives as told, and factors that count the sweeps."""
+
+    TOLD = (3.0, 2.0, np.nan, 1.0)
+
+    def _sweeps(self, ratings, pool, rng):
+        for sweep, objective in enumerate(self.TOLD, 1):
+            self.user_factors_ = np.full((ratings.n_users, 2), float(sweep))
+            self.item_factors_ = np.full((ratings.n_items, 2), float(sweep))
+            yield Sweep(objective)
+
+
+def test_an_objective_that_is_no_number_ends_the_fit_at_the_sweep_before(ratings):
+    with pytest.warns(ConvergenceWarning, match="is nan after sweep 3: the model is that of sweep 2; divide"):
+        model = Diverging(2).fit(ratings)
+    assert model.objectives_ == [3.0, 2.0]
+    assert model.n_iter_ == 2
+    assert np.all(model.user_factors_ == 2)
+
+
+def test_a_fit_without_one_finite_objective_is_an_error(ratings, monkeypatch):
+    monkeypatch.setattr(Diverging, "TOLD", (np.inf, 1.0))
+    with pytest.raises(ValueError, match="Diverging is inf after sweep 1: divide all ratings by a constant"):
+        Diverging(2).fit(ratings)
 
 
 # --- the rule -----------------------------------------------------------------------------------------------

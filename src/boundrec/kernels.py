@@ -5,7 +5,8 @@ kernel serves both sides. A kernel works on the rows ``start`` to ``stop`` and n
 thread runs which rows, the bits are the same. Ratings come as a ``Csr`` (``indptr, indices, data, weights``,
 see :mod:`boundrec.ratings`); an empty ``weights`` means that every observation counts once.
 
-Arithmetic is in float64 whatever the arrays hold, so float32 factors save memory and cost no accuracy here.
+Sums are in float64 whatever the arrays hold, and so are normal matrices and all that is solved with them. Only a
+product of two float32 entries, of which predictions are sums, is itself rounded to float32: as exact as they are.
 """
 
 import warnings
@@ -1079,7 +1080,7 @@ def times_observed(csr, state, inverse_rho, fixed, out, start, stop):
 @_compiled
 def _offsets_plus(w, by_feature, centre, sparse, row, t):
     """t_j = w·h_j + b_j − centre, where b is a row of a sparse matrix."""
-    indptr, indices, data = sparse
+    indptr, indices, data, _moved = sparse
     _offsets(w, by_feature, centre, t)
     for p in range(indptr[row], indptr[row + 1]):
         t[indices[p]] += data[p]
@@ -1087,32 +1088,57 @@ def _offsets_plus(w, by_feature, centre, sparse, row, t):
 
 @_compiled
 def count_outside(rows, by_feature, span, sparse, counts, start, stop):
-    """counts_i = number of entries of row i of Z + B outside centre ± half; ``span`` is (centre, half)."""
+    """counts_i = number of entries of row i at which Z + B is outside centre ± half, or B is not 0.
+
+    ``span`` is (centre, half); ``sparse`` is (indptr, indices, b, moved), as `collect_outside` leaves it.
+    """
     centre, half = span
+    indptr, indices, data, _moved = sparse
     t = np.empty(by_feature.shape[1])
     for i in range(start, stop):
         _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
         count = 0
         for j in range(t.shape[0]):
             count += abs(t[j]) > half
+        for p in range(indptr[i], indptr[i + 1]):
+            count += data[p] != 0.0 and not abs(t[indices[p]]) > half
         counts[i] = count
 
 
 @_compiled
-def collect_outside(rows, by_feature, span, sparse, outside, start, stop):
-    """The entries that `count_outside` counted: by how much each passes the range, as a sparse matrix."""
+def collect_outside(rows, by_feature, span, sparse, found, sums, start, stop):
+    """B ← Z + B − T with T = clip(Z + B), and T − Z, at the entries that `count_outside` counted.
+
+    sums_i = Σ (T − Z)² and Σ (change of T − Z)² over row i.
+    """
     centre, half = span
-    indptr, indices, data = outside
-    t = np.empty(by_feature.shape[1])
+    indptr, indices, data, moved = sparse
+    new_indptr, new_indices, new_data, new_moved = found
+    n_columns = by_feature.shape[1]
+    t, b, moved_before = np.empty(n_columns), np.zeros(n_columns), np.zeros(n_columns)
     for i in range(start, stop):
-        p = indptr[i]
-        if p == indptr[i + 1]:
-            continue
-        _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
-        for j in range(t.shape[0]):
-            if abs(t[j]) > half:
-                indices[p], data[p] = j, t[j] - half if t[j] > 0.0 else t[j] + half
-                p += 1
+        square, change = 0.0, 0.0
+        p, found_any = new_indptr[i], new_indptr[i] < new_indptr[i + 1]
+        if found_any:
+            _offsets_plus(rows[i], by_feature, centre, sparse, i, t)
+            for q in range(indptr[i], indptr[i + 1]):
+                b[indices[q]], moved_before[indices[q]] = data[q], moved[q]
+            for j in range(n_columns):
+                if abs(t[j]) > half or b[j] != 0.0:
+                    new = 0.0
+                    if abs(t[j]) > half:
+                        new = t[j] - half if t[j] > 0.0 else t[j] + half
+                    step = b[j] - new
+                    new_indices[p], new_data[p], new_moved[p] = j, new, step
+                    square += step * step
+                    change += (step - moved_before[j]) * (step - moved_before[j])
+                    b[j], moved_before[j] = 0.0, 0.0
+                    p += 1
+        for q in range(indptr[i], indptr[i + 1]):  # what is nowhere in the new row
+            if not found_any or moved_before[indices[q]] != 0.0:
+                change += moved[q] * moved[q]
+                moved_before[indices[q]] = 0.0
+        sums[i, 0], sums[i, 1] = square, change
 
 
 # --- biases inside the bound ----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-#: With fewer ratings than this, starting threads costs more than it saves.
+#: With fewer ratings (or pairs, where all are looked at) than this, starting threads costs more than it saves.
 INLINE_BELOW = 50_000
 #: Ranges handed out: many more than cores, so that a slow one does not keep the others waiting.
 N_RANGES = 64
@@ -45,13 +45,20 @@ def thread_count(n_jobs: int | None) -> int:
     return max(1, available + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
 
 
-class RowPool:
-    """A context in which kernels run over rows: ``pool.run(kernel, indptr, *arguments)``."""
+def threads_for(n_jobs: int | None, n_entries: int) -> int:
+    """Threads that a pass over so many ratings, or pairs, is run on: one where it is short."""
+    return thread_count(n_jobs) if n_entries >= INLINE_BELOW else 1
 
-    def __init__(self, n_jobs: int | None, n_ratings: int) -> None:
-        self._threads = thread_count(n_jobs)
-        inline = self._threads == 1 or n_ratings < INLINE_BELOW
-        self._executor = None if inline else ThreadPoolExecutor(self._threads)
+
+class RowPool:
+    """A context in which kernels run over rows: ``pool.run(kernel, indptr, *arguments)``.
+
+    ``n_entries`` is how many ratings a kernel looks at or, where it looks at all pairs, how many of those.
+    """
+
+    def __init__(self, n_jobs: int | None, n_entries: int) -> None:
+        self._threads = threads_for(n_jobs, n_entries)
+        self._executor = None if self._threads == 1 else ThreadPoolExecutor(self._threads)
         self._ranges: dict[tuple[int, int], tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
 
     def __enter__(self) -> Self:

@@ -61,8 +61,8 @@ class Csr(NamedTuple):
 class Ratings:
     """Ratings in both row orders, with the ids of their users and items.
 
-    An observation with ``sample_weight`` 0 is kept (its user and item are known, the pair counts as seen) but
-    adds nothing to a fit.
+    An observation with ``sample_weight`` 0 is kept (its user and item have rows, the pair counts as seen) but adds
+    nothing to a fit: to a model, a user or an item with no other ones is unknown.
     """
 
     by_user: Csr
@@ -210,7 +210,7 @@ class Ratings:
     def positions(self, X: Any) -> NDArray[np.int64]:
         """Where each pair of ids of X, all of them rated here, stands in the order of users."""
         users, items = pair_columns(X)
-        rated = self.user_of_rating() * self.n_items + self.by_user.indices
+        rated = self.user_of_rating().astype(np.int64) * self.n_items + self.by_user.indices  # int32 would overflow
         return np.searchsorted(rated, self.users.codes(users) * self.n_items + self.items.codes(items))
 
     def keep(self, mask: NDArray[np.bool_]) -> Ratings:
@@ -259,14 +259,31 @@ class Ratings:
             outside |= data < low
         if high is not None:
             outside |= data > high
-        if not outside.any():
+        self._refuse(
+            outside,
+            f"ratings outside the declared bounds ({low}, {high})",
+            "widen bounds, or correct these ratings or leave them out",
+        )
+
+    def check_fits(self, dtype: np.dtype[Any]) -> None:
+        """Refuse ratings that are infinite in the type in which a model is to store them."""
+        largest, data = float(np.finfo(dtype).max), self.by_user.data
+        if largest < LARGEST:  # others are refused at the door
+            self._refuse(
+                np.abs(data) > largest,
+                f"ratings too large for dtype={dtype.name}",
+                'pass dtype="float64", or divide all by a constant',
+            )
+
+    def _refuse(self, bad: NDArray[np.bool_], flaw: str, remedy: str) -> None:
+        """One sentence about the ratings where a mask over the entries of `by_user` is True, if there are any."""
+        if not bad.any():
             return
-        first = int(outside.argmax())
+        data, first = self.by_user.data, int(bad.argmax())
         user, item = self.user_of_rating()[first], self.by_user.indices[first]
         raise ValueError(
-            f"ratings outside the declared bounds ({low}, {high}): {np.count_nonzero(outside)} of "
-            f"{data.size} (first: {_pair_name(self.users, user, self.items, item)}: {data.item(first)}); "
-            "widen bounds, or correct these ratings or leave them out"
+            f"{flaw}: {np.count_nonzero(bad)} of {data.size} "
+            f"(first: {_pair_name(self.users, user, self.items, item)}: {data.item(first)}); {remedy}"
         )
 
 

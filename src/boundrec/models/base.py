@@ -136,13 +136,19 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        given.check_bounds(check_bounds(self.bounds))
+        given = self._read(X, y, sample_weight)
         ratings, held_out = self._set_aside(given, eval_set)
         with self._unchanged_on_error(), self._evaluated_on(held_out):
             self._fit(ratings, callback)
             self._seen = Seen.of(given)  # what was set aside was seen, too
             return self
+
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+        """Ratings to learn from: inside the declared bounds, and finite as the model stores them."""
+        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
+        ratings.check_bounds(check_bounds(self.bounds))
+        ratings.check_fits(np.dtype(self.dtype))
+        return ratings
 
     def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:
         """What to train on, and what to evaluate on after every sweep, if anything."""
@@ -193,7 +199,7 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
 
     def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         """From one start to the end of the iterations; False if told to stop before."""
-        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
+        with RowPool(self.n_jobs, self._n_visited(ratings.n_users, ratings.n_items, ratings.n_ratings)) as pool:
             return self._iterate(self._sweeps(ratings, pool, rng), callback)
 
     # --- what a model provides ------------------------------------------------------------------------------
@@ -227,6 +233,10 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         raise NotImplementedError
 
+    def _n_visited(self, n_users: int, n_items: int, n_ratings: int) -> int:
+        """How many entries of the matrix a sweep looks at: what threads share."""
+        return n_ratings
+
     def _default_max_iter(self) -> int:
         return 500
 
@@ -236,6 +246,10 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
     def _seeks_rest(self) -> bool:
         """Whether being out of iterations is worth a warning; not where their number is part of the method."""
         return True
+
+    def _may_rise(self) -> bool:
+        """Whether nothing keeps the objective from rising."""
+        return False
 
     def _predict_known(self, users: Codes, items: Codes) -> Floats:
         """Predictions for row numbers that were trained."""
@@ -257,20 +271,24 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         began = time.perf_counter()
         try:
             for sweep in sweeps:
+                if not np.isfinite(sweep.objective):
+                    self._say_not_finite(sweep.objective, progress)
+                    return True
                 error = self._error(validation)
                 progress.add(self._state(), error, moved=sweep.accepted)
                 self._record(sweep, time.perf_counter() - began)
-                if callback is not None and callback(self.n_iter_, sweep.objective, self) is True:
+                if callback is not None and _is_true(callback(self.n_iter_, sweep.objective, self)):
                     return False
                 if rule.converged(sweep) or progress.exhausted:
                     return True
                 if self.n_iter_ >= max_iter:
                     break
+            else:  # the algorithm has nothing left to do
+                return True
         except KeyboardInterrupt:
             if not progress.state:
                 raise
-            of_sweep = progress.best_iter if progress.goes_back else self.n_iter_
-            warn(f"interrupted: the model is that of sweep {of_sweep}.")
+            warn(f"interrupted: the model is that of sweep {progress.sweep}.")
             return False
         finally:
             self.best_iter_ = progress.best_iter
@@ -283,6 +301,14 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
                 ConvergenceWarning,
             )
         return True
+
+    def _say_not_finite(self, objective: float, progress: Progress) -> None:
+        """Warn that a sweep went wrong and the model is an earlier one; an error where there is none."""
+        flaw = f"the objective of {type(self).__name__} is {objective} after sweep {self.n_iter_ + 1}"
+        remedy = 'divide all ratings by a constant, or pass dtype="float64"'
+        if not progress.state:
+            raise ValueError(f"{flaw}: {remedy}.")
+        warn(f"{flaw}: the model is that of sweep {progress.sweep}; {remedy}.", ConvergenceWarning)
 
     def _state(self) -> dict[str, Any]:
         """A copy of what the next sweep will change."""
@@ -306,7 +332,7 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         return self._answers(users, items)
 
     def _stopping_rule(self) -> StoppingRule:
-        return StoppingRule(self.tol, self.patience, self.tol_mode)
+        return StoppingRule(self.tol, self.patience, self.tol_mode, self._may_rise())
 
     def _record(self, sweep: Sweep, seconds: float) -> None:
         self.objectives_.append(sweep.objective)
@@ -426,6 +452,11 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         return tags
 
 
+def _is_true(answer: object) -> bool:
+    """Whether a callback answers True, or NumPy's; anything else that counts as true may be there by accident."""
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+
 def _plain(value: Any) -> Any:
     """A NumPy scalar as the Python object that a message should show."""
     return value.item() if isinstance(value, np.generic) else value
@@ -446,6 +477,9 @@ def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
 
 
 def shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings."""
+    """Mean of every row, drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings.
+
+    Also which rows were trained: one whose ratings all have weight 0 was not.
+    """
     counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
-    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), np.diff(csr.indptr) > 0
+    return (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), counts > 0

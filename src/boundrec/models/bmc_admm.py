@@ -13,31 +13,34 @@ In this order y is 0 off the observations and B is 0 wherever Z + B was inside t
 
     Z + ½[ (x − z + y/ρ) + (T − Z) − B ]  =  a matrix of low rank + two sparse ones
 
-and no N × M matrix is ever formed. Only the search for entries outside the range looks at all pairs, row by row.
+and no N × M matrix is formed. Only the search for entries outside the range looks at all pairs, row by row. It finds
+few as a rule; but a penalty that draws Z towards 0, out of its range, puts nearly all of them outside, and a warning
+says what they take.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from boundrec.models.base import Callback, Floats
-from boundrec.models.cost import announce_if_long
+from boundrec.models.base import Callback, Floats, warn
+from boundrec.models.cost import announce_if_large, announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
 from boundrec.models.stopping import Sweep
-from boundrec.parallel import RowPool, thread_count
-from boundrec.ranges import check_bounds
+from boundrec.parallel import RowPool, threads_for
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.
 SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.4e-9, 3e-9
+#: An entry outside the range: its column, B and T − Z, before an iteration and after it.
+BYTES_PER_ENTRY = 40
 #: Vectors iterated besides those that are kept, and rounds of iteration: the last subspace is a good start.
 EXTRA_VECTORS, ROUNDS = 5, 2
 #: Residuals further apart than this change the splitting's penalty, by this factor.
@@ -91,7 +94,8 @@ class BMCADMM(RivalModel):
     user_factors_, item_factors_
         U√s and V√s of Z = U diag(s) Vᵀ; columns past its rank are zero.
     max_violation_
-        How far the product of any user and item passes the bounds at most; 0 where none does.
+        How far the product of any user and item passes the bounds at most; 0 where none does, NaN where Ctrl-C came
+        while it was being looked for.
     rho_
         ρ at the end.
     eval_errors_, best_iter_
@@ -152,7 +156,7 @@ class BMCADMM(RivalModel):
         self.verbose = verbose
 
     def estimated_seconds(self, n_users: int, n_items: int, n_ratings: int | None = None) -> float:
-        """How long a fit may take at most: ``max_iter`` iterations, at the speed of one core times the threads.
+        """How long a fit may take at most: ``max_iter`` iterations, at one core's speed times the threads it uses.
 
         Parameters
         ----------
@@ -163,9 +167,11 @@ class BMCADMM(RivalModel):
         """
         n_pairs = n_users * n_items
         n_ratings = n_pairs if n_ratings is None else n_ratings
-        iterations = self._default_max_iter() if self.max_iter is None else self.max_iter
         each = self.n_factors * (n_pairs * SECONDS_PER_PAIR + n_ratings * SECONDS_PER_RATING)
-        return each * iterations / thread_count(self.n_jobs)
+        return each * self._most_iterations() / threads_for(self.n_jobs, n_pairs)
+
+    def _n_visited(self, n_users: int, n_items: int, n_ratings: int) -> int:
+        return n_users * n_items
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -181,13 +187,17 @@ class BMCADMM(RivalModel):
             "it searches all of them in every iteration; lower max_iter or n_factors",
         )
         super()._fit(ratings, callback)
-        with RowPool(self.n_jobs, ratings.n_ratings) as pool:
-            self.max_violation_ = largest_violation(self.user_factors_, self.item_factors_, self._span(), pool)
+        self.max_violation_ = np.nan
+        try:
+            with RowPool(self.n_jobs, ratings.n_users * ratings.n_items) as pool:
+                self.max_violation_ = largest_violation(self.user_factors_, self.item_factors_, self._span(), pool)
+        except KeyboardInterrupt:  # the fit is done, and may have taken hours
+            warn("interrupted: the model is complete, but how far it passes its bounds is not known.")
         return self
 
     def _span(self) -> tuple[float, float]:
         """Centre and half-width of the range."""
-        low, high = (float(end) for end in check_bounds(self.bounds) if end is not None)
+        low, high = self._both_bounds()
         return (low + high) / 2, (high - low) / 2
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
@@ -259,6 +269,15 @@ class Order:
         return cls(csr, (np.zeros(csr.data.size), gap), np.empty((len(csr.indptr) - 1, 3)))
 
 
+class Outside(NamedTuple):
+    """B and T − Z, by how much clipping moves Z, at the entries where one of them is not 0, row by row."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    multiplier: Floats
+    moved: Floats
+
+
 class Splitting:
     """The iteration above, on a Z of low rank and sparse B; X, E, T and the multipliers are never dense."""
 
@@ -280,8 +299,9 @@ class Splitting:
         self.by_user = Order.start(ratings.by_user, self.centre, rho)
         self.by_item = Order.start(ratings.by_item, self.centre, rho)
         self.Z = constant_matrix(self.shape, self.centre)
-        self.B: Any = csr_array(self.shape)  # B of the last iteration
-        self.moved: Any = csr_array(self.shape)  # T − Z, by how much clipping moved Z
+        self.outside = Outside(np.zeros(n_users + 1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
+        self._clipping = np.zeros((n_users, 2))  # Σ (T − Z)² and Σ (its change)² over each row
+        self._announced = False
         self._rank, self._capped = min(rank, *self.shape), False
         width = min(self._rank + EXTRA_VECTORS, *self.shape)
         self._blas = ThreadpoolController()  # held to one thread, since more of them change the bits of a product
@@ -292,17 +312,18 @@ class Splitting:
 
     def iterate(self) -> None:
         """Match the rank, the observations and the range in turn, and measure both residuals."""
-        before, moved_before = self.Z, self.moved
+        before = self.Z
         with self._blas.limit(limits=1, user_api="blas"):
             self._match_rank()
             change = self.Z.distance(before)
         self._match_observations()
         self._match_range()
-        loss, square, gap_change = self.by_user.sums.sum(axis=0)
+        loss, gap, gap_change = self.by_user.sums.sum(axis=0)
+        moved, moved_change = self._clipping.sum(axis=0)
         self.objective = float(0.5 * loss + self._penalty * self.Z.values.sum())
-        self.primal = float(np.sqrt(square + _norm(self.moved) ** 2))
+        self.primal = float(np.sqrt(gap + moved))
         # ρ‖2ΔZ + Δ(X − Z) + Δ(T − Z)‖, each part by itself: an upper bound that needs no common pattern.
-        self.dual = float(self.rho * (2 * change + np.sqrt(gap_change) + _norm(self.moved - moved_before)))
+        self.dual = float(self.rho * (2 * change + np.sqrt(gap_change) + np.sqrt(moved_change)))
 
     def balance(self) -> None:
         """Double or halve ρ when one residual is ten times the other.
@@ -318,19 +339,20 @@ class Splitting:
 
     def rescale(self, rho: float) -> None:
         """Go on with another ρ: y stays, B is a multiplier over ρ."""
-        self.B = self.B * (self.rho / rho)
+        multiplier = self.outside.multiplier
+        multiplier *= self.rho / rho
         self.rho = rho
 
     # --- Z ----------------------------------------------------------------------------------------------------
 
     def _match_rank(self) -> None:
         """Z ← SVT of the splitting's mean, by subspace iteration from the last right vectors."""
-        correction = (self.moved - self.B).tocsr()
-        transposed = correction.T.tocsr()
+        indptr, indices, multiplier, moved = self.outside
+        correction: Any = csr_array((moved - multiplier, indices, indptr), shape=self.shape)
         back = self.Z.transposed()
         for _ in range(self._rounds):
             P = np.linalg.qr(self._times(self.by_user, self.Z, correction, self._basis))[0]
-            image = self._times(self.by_item, back, transposed, P)
+            image = self._times(self.by_item, back, correction.T, P)
             self._basis, values, rotation = np.linalg.svd(image, full_matrices=False)
         values = values - self._penalty / (2 * self.rho)
         rank = int(np.count_nonzero(values > 0))
@@ -365,14 +387,23 @@ class Splitting:
         from boundrec.kernels import collect_outside, count_outside
 
         left, by_feature = np.ascontiguousarray(self.Z.left), np.ascontiguousarray(self.Z.V.T)
-        span, old = (self.centre, self.half), (self.B.indptr, self.B.indices, self.B.data)
-        counts = np.empty(self.shape[0], np.int64)
-        self._pool.run(count_outside, self._row_work, left, by_feature, span, old, counts)
+        span, counts = (self.centre, self.half), np.empty(self.shape[0], np.int64)
+        self._pool.run(count_outside, self._row_work, left, by_feature, span, self.outside, counts)
         indptr = np.concatenate(([0], np.cumsum(counts)))
-        outside = indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
-        self._pool.run(collect_outside, self._row_work, left, by_feature, span, old, outside)
-        B = csr_array((outside[2], outside[1], indptr), shape=self.shape)
-        self.moved, self.B = self.B - B, B
+        self._announce_memory(int(indptr[-1]))
+        found = Outside(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1]), np.empty(indptr[-1]))
+        self._pool.run(collect_outside, self._row_work, left, by_feature, span, self.outside, found, self._clipping)
+        self.outside = found
+
+    def _announce_memory(self, n_outside: int) -> None:
+        """Warn, once, when the entries outside the range take much."""
+        if not self._announced:
+            n_pairs = self.shape[0] * self.shape[1]
+            self._announced = announce_if_large(
+                BYTES_PER_ENTRY * n_outside,
+                f"BMCADMM has {n_outside:,} of {n_pairs:,} pairs outside the bounds on its way, which",
+                f"lower penalty={self._penalty:g}, which draws predictions out of the bounds",
+            )
 
 
 def constant_matrix(shape: tuple[int, int], value: float) -> LowRank:
@@ -393,8 +424,3 @@ def largest_violation(
     far = np.empty(len(rows))
     pool.run(farthest, len(fixed) * np.arange(len(rows) + 1), rows, np.ascontiguousarray(fixed.T), centre, far)
     return max(0.0, float(far.max()) - half)
-
-
-def _norm(matrix: Any) -> float:
-    """Frobenius norm of a sparse matrix."""
-    return float(np.sqrt(np.sum(matrix.data**2)))

@@ -11,18 +11,18 @@ to be nothing, so the range is never left and the loss never rises.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import Floats
+from boundrec.models.base import BLOCK, Floats, dot_rows
 from boundrec.models.cost import announce_if_long
 from boundrec.models.rival import RivalModel
 from boundrec.models.stopping import Sweep
-from boundrec.parallel import RowPool, thread_count
-from boundrec.ranges import check_bounds
+from boundrec.parallel import RowPool, threads_for
 from boundrec.ratings import Csr, Ratings
 
 #: Measured on one core: the ratio test, for a pair and a factor; the normal equations, for a rating and two factors.
@@ -126,7 +126,7 @@ class BMF(RivalModel):
         self.verbose = verbose
 
     def estimated_seconds(self, n_users: int, n_items: int, n_ratings: int | None = None) -> float:
-        """How long a fit may take at most: ``max_iter`` sweeps, at the speed of one core times the threads.
+        """How long a fit may take at most: ``max_iter`` sweeps, at one core's speed times the threads it uses.
 
         Parameters
         ----------
@@ -135,17 +135,18 @@ class BMF(RivalModel):
         n_ratings
             Number of ratings; None for a full matrix.
         """
-        n_pairs = n_users * n_items
-        n_ratings = n_pairs if n_ratings is None else n_ratings
-        n_tested = n_pairs if self.bound_on == "all" else n_ratings
+        n_ratings = n_users * n_items if n_ratings is None else n_ratings
+        n_tested = self._n_visited(n_users, n_items, n_ratings)
         half = n_tested * self.n_factors * SECONDS_PER_PAIR + n_ratings * self.n_factors**2 * SECONDS_PER_RATING
-        sweeps = self._default_max_iter() if self.max_iter is None else self.max_iter
-        return 2 * half * sweeps / thread_count(self.n_jobs)
+        return 2 * half * self._most_iterations() / threads_for(self.n_jobs, n_tested)
+
+    def _n_visited(self, n_users: int, n_items: int, n_ratings: int) -> int:
+        return n_users * n_items if self.bound_on == "all" else n_ratings
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self._announce_cost(ratings)
-        low, high = (float(end) for end in check_bounds(self.bounds) if end is not None)
-        W, H = feasible_start(ratings.n_users, ratings.n_items, self.n_factors, (low, high), pool, rng)
+        low, high = self._both_bounds()
+        W, H = self._start(ratings, pool, rng)
         self.user_factors_, self.item_factors_ = W.astype(self.dtype), H.astype(self.dtype)
         errors = np.empty(ratings.n_users)
         halves = (ratings.by_item, H, W, np.empty(ratings.n_items)), (ratings.by_user, W, H, errors)
@@ -156,6 +157,16 @@ class BMF(RivalModel):
             # Rounding to float32 is not fed back: its error would add up over the sweeps.
             self.user_factors_[:], self.item_factors_[:] = W, H
             yield Sweep(float(errors.sum()))
+
+    def _start(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Random factors whose products, all of them or those of rated pairs, are in range."""
+        largest = (
+            partial(largest_product, pool=pool)
+            if self.bound_on == "all"
+            else partial(largest_rated_product, ratings=ratings)
+        )
+        shape = ratings.n_users, ratings.n_items
+        return feasible_start(shape, self.n_factors, self._both_bounds(), largest, rng)
 
     def _solve(
         self,
@@ -179,41 +190,55 @@ class BMF(RivalModel):
         return csr.indptr + n_columns * np.arange(len(csr.indptr)) if self.bound_on == "all" else csr.indptr
 
     def _announce_cost(self, ratings: Ratings) -> None:
+        what, remedy = f"{ratings.n_users:,} × {ratings.n_items:,} pairs", ', or pass bound_on="observed"'
+        if self.bound_on == "observed":
+            what, remedy = f"{ratings.n_ratings:,} ratings", ""
         announce_if_long(
             self.estimated_seconds(ratings.n_users, ratings.n_items, ratings.n_ratings),
-            f"BMF with n_factors={self.n_factors} on {ratings.n_users:,} × {ratings.n_items:,} pairs",
-            'it looks at each of them in every sweep; lower max_iter or n_factors, or pass bound_on="observed"',
+            f"BMF with n_factors={self.n_factors} on {what}",
+            f"it looks at each of them in every sweep; lower max_iter or n_factors{remedy}",
         )
 
 
 def feasible_start(
-    n_users: int,
-    n_items: int,
+    shape: tuple[int, int],
     n_factors: int,
     bounds: tuple[float, float],
-    pool: RowPool,
+    largest: Callable[[Floats, Floats], float],
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """Factors whose products fill the range: one constant feature at its lower end, uniform ones that add the rest.
 
-    Where the lower end is 0 the constant feature would be 0 on both sides and never move, so all are uniform.
+    ``largest`` finds the largest product that has to be in range. Where the lower end is 0 the constant feature would
+    be 0 on both sides and never move, so all are uniform.
     """
-    from boundrec.kernels import farthest
-
     low, high = bounds
-    W, H = rng.random((n_users, n_factors)), rng.random((n_items, n_factors))
+    W, H = (rng.random((n_rows, n_factors)) for n_rows in shape)
     constant = int(low != 0)
-    largest = np.empty(n_users)
-    by_feature = np.ascontiguousarray(H[:, constant:].T)
-    work = n_items * np.arange(n_users + 1)
-    pool.run(farthest, work, np.ascontiguousarray(W[:, constant:]), by_feature, 0.0, largest)
-    scale = np.sqrt((high - low) / max(largest.max(), SMALLEST))
+    scale = np.sqrt((high - low) / max(largest(W[:, constant:], H[:, constant:]), SMALLEST))
     W[:, constant:] *= scale
     H[:, constant:] *= scale
     if constant:
         W[:, 0] = np.sqrt(abs(low))
         H[:, 0] = np.sign(low) * np.sqrt(abs(low))
     return W, H
+
+
+def largest_product(W: Floats, H: Floats, pool: RowPool) -> float:
+    """The largest of all products of a row of W and a row of H, none of them negative."""
+    from boundrec.kernels import farthest
+
+    largest = np.empty(len(W))
+    work = len(H) * np.arange(len(W) + 1)
+    pool.run(farthest, work, np.ascontiguousarray(W), np.ascontiguousarray(H.T), 0.0, largest)
+    return float(largest.max())
+
+
+def largest_rated_product(W: Floats, H: Floats, ratings: Ratings) -> float:
+    """The largest product of a rated pair."""
+    users, items = ratings.user_of_rating(), ratings.by_user.indices
+    blocks = (slice(start, start + BLOCK) for start in range(0, ratings.n_ratings, BLOCK))
+    return max(float(dot_rows(W[users[block]], H[items[block]]).max()) for block in blocks)
 
 
 def ratio_arrays(fixed: Floats, half: float) -> tuple[Floats, Floats, Floats]:

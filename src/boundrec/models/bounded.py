@@ -92,8 +92,7 @@ class BoundedModel(FactorisationModel):
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self._check_settings()
-        given = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        given.check_bounds(check_bounds(self.bounds))
+        given = self._read(X, y, sample_weight)
         ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
         ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))

@@ -5,13 +5,12 @@ By Le, Nguyen and Thawonmas (EITES 2015); with biases, by Le, Mori and Thawonmas
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from boundrec.models.gradient import GradientModel, Loss
 from boundrec.models.settings import is_number
-from boundrec.ranges import check_bounds
 
 #: The range in which ``penalty`` and ``sharpness`` are measured: that of one to five stars.
 USUAL_RANGE = 4.0
@@ -66,7 +65,7 @@ class BoundedSVD(GradientModel):
         At most so many iterations (None: 500 for gd, 20 epochs for sgd); stop earlier when the objective's relative
         decrease is below ``tol`` for ``patience`` in a row.
     dtype
-        ``"float64"`` or ``"float32"``, for the stored factors and ratings; arithmetic is in float64.
+        ``"float64"`` or ``"float32"``, for the stored factors and ratings; sums are in float64.
     random_state
         Seed of the start and of sgd's orders.
     n_jobs
@@ -155,7 +154,7 @@ class BoundedSVD(GradientModel):
     def _loss(self) -> Loss:
         from boundrec.kernels import walled_errors, walled_gradients, walled_sgd_epoch
 
-        low, high = cast(tuple[float, float], check_bounds(self.bounds))  # both are there: NEEDS_BOUNDS
+        low, high = self._both_bounds()
         scale = (high - low) / USUAL_RANGE
         walls = self.penalty * scale**2, self.sharpness / scale, low - self._offset, high - self._offset
         return Loss(walled_gradients, walled_errors, walled_sgd_epoch, (walls,))

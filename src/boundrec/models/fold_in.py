@@ -19,7 +19,6 @@ from boundrec.models.new_rows import OTHER
 from boundrec.models.stopping import trained_codes
 from boundrec.ranges import (
     Ranges,
-    check_bounds,
     describe_contradictions,
     history_weight,
     magnitudes_of_new,
@@ -38,7 +37,7 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
     if axis not in ("users", "items"):
         raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
-    given = _of_known(model, read_new(model, X, y, sample_weight), kind)
+    given = _of_known(model, model._read(X, y, sample_weight), kind)
     ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))
     ratings, ranges = settle_new(model, given, ranges, {kind: 0})
     ids, csr = of_side(ratings, kind)
@@ -54,13 +53,6 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
 
 
 # --- ratings that come after the fit ------------------------------------------------------------------------
-
-
-def read_new(model: BoundedModel, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
-    """Ratings under the same rules as those of the fit."""
-    ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=model.duplicates)
-    ratings.check_bounds(check_bounds(model.bounds))
-    return ratings
 
 
 def of_side(ratings: Ratings, kind: str) -> tuple[IdIndex, Csr]:

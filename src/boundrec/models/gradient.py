@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from boundrec.models.base import Floats, dot_rows
+from boundrec.models.base import Callback, Floats, dot_rows, warn
 from boundrec.models.descent import Descent, MovingSide
 from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
@@ -131,6 +132,24 @@ class GradientModel(RivalModel):
     def _seeks_rest(self) -> bool:
         return self.solver == "gd"  # a few epochs of sgd, stopped early, are its regularisation
 
+    def _may_rise(self) -> bool:
+        return self.solver == "sgd"
+
+    def _rate(self) -> float:
+        """The step of sgd."""
+        return self.DEFAULT_RATE if self.learning_rate is None else self.learning_rate
+
+    def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
+        to_the_end = super()._run(ratings, rng, callback)
+        first, last = self.objectives_[0], self.objectives_[-1]
+        if self.solver == "sgd" and last > first and self.best_iter_ is None:
+            warn(
+                f"the objective rose from {first:.3g} to {last:.3g} in {self.n_iter_} epochs of sgd with "
+                f'learning_rate={self._rate()}: pass a smaller one, or solver="gd", which finds its own step.',
+                ConvergenceWarning,
+            )
+        return to_the_end
+
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self._offset = self.mean_ if self.biases else 0.0
         dtype = np.dtype(self.dtype)
@@ -176,8 +195,7 @@ class GradientModel(RivalModel):
     def _epochs(self, entries: tuple[Any, ...], descent: FactorDescent, rng: np.random.Generator) -> Iterator[Sweep]:
         """Stochastic gradient descent: every rating once in an epoch, in a new random order each time."""
         loss, W, H = descent.loss, self.user_factors_, self.item_factors_
-        columns = 2 if self.biases else 0
-        rate = self.DEFAULT_RATE if self.learning_rate is None else self.learning_rate
+        columns, rate = 2 if self.biases else 0, self._rate()
         while True:
             order = rng.permutation(len(entries[0]))
             shuffled = tuple(values[order] if values.size else values for values in entries)

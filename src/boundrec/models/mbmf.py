@@ -95,7 +95,7 @@ class MBMF(BoundedModel):
         At most so many iterations (None: 500 for the angle solver, 20 sweeps for the exact one); stop earlier when
         the objective's ``"relative"`` (or ``"absolute"``) decrease is below ``tol`` for ``patience`` in a row.
     dtype
-        ``"float64"`` or ``"float32"``, for the stored factors and centred ratings; arithmetic is in float64.
+        ``"float64"`` or ``"float32"``, for the stored factors and centred ratings; sums are in float64.
     random_state
         Seed of the start.
     n_jobs
@@ -267,6 +267,9 @@ class MBMF(BoundedModel):
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
+
+    def _may_rise(self) -> bool:
+        return self.solver == "angles" and self.step == "fixed"
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         ranges, dtype = self._ranges, np.dtype(self.dtype)

@@ -49,7 +49,7 @@ class MF(GradientModel):
         At most so many iterations (None: 500 for gd, 20 epochs for sgd); stop earlier when the objective's relative
         decrease is below ``tol`` for ``patience`` in a row.
     dtype
-        ``"float64"`` or ``"float32"``, for the stored factors and ratings; arithmetic is in float64.
+        ``"float64"`` or ``"float32"``, for the stored factors and ratings; sums are in float64.
     random_state
         Seed of the start and of sgd's orders.
     n_jobs

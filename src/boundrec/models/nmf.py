@@ -49,7 +49,7 @@ class NMF(RivalModel):
         At most so many sweeps (None: 500); stop earlier when the objective's relative decrease is below ``tol``
         for ``patience`` of them in a row.
     dtype
-        ``"float64"`` or ``"float32"``, for the stored factors and shifted ratings; arithmetic is in float64.
+        ``"float64"`` or ``"float32"``, for the stored factors and shifted ratings; sums are in float64.
     random_state
         Seed of the start.
     n_jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -24,9 +24,13 @@ class RivalModel(FactorisationModel):
     def _check_settings(self) -> None:
         super()._check_settings()
         low, high = check_bounds(self.bounds)
-        if (self.NEEDS_BOUNDS or self.clip) and (low is None or high is None):
-            who = type(self).__name__ + ("" if self.NEEDS_BOUNDS else " with clip=True")
-            raise ValueError(f"bounds={self.bounds!r}: {who} needs both ends, such as bounds=(1, 5).")
+        if self.NEEDS_BOUNDS and (low is None or high is None):
+            raise ValueError(f"bounds={self.bounds!r}: {type(self).__name__} needs both ends, such as bounds=(1, 5).")
+        self._ends()
+
+    def _both_bounds(self) -> tuple[float, float]:
+        """The declared bounds, of a model that has seen to it that both are there."""
+        return cast(tuple[float, float], check_bounds(self.bounds))
 
     def _answers(self, users: Codes, items: Codes) -> Floats:
         return np.clip(super()._answers(users, items), *self._ends())
@@ -53,5 +57,12 @@ class RivalModel(FactorisationModel):
 
     def _ends(self) -> tuple[float, float]:
         """What predictions are cut to; nothing is cut at an infinite end."""
-        low, high = check_bounds(self.bounds) if self.clip else (None, None)
+        if not self.clip:
+            return -np.inf, np.inf
+        low, high = check_bounds(self.bounds)
+        if low is None and high is None:
+            raise ValueError(
+                f"bounds={self.bounds!r}: {type(self).__name__} with clip=True needs an end to cut at, such as "
+                "bounds=(1, 5) or (0, None)."
+            )
         return -np.inf if low is None else low, np.inf if high is None else high

@@ -28,11 +28,12 @@ class StoppingRule:
     """The paper's rule: the decrease is below ``tol`` for ``patience`` accepted iterations in a row.
 
     The decrease is relative to F, whatever the unit of the ratings, or absolute as printed in the paper (resolution
-    A10).
+    A10). Where F ``may_rise``, a rise by more than ``tol`` is no rest.
     """
 
-    def __init__(self, tol: float, patience: int, mode: str = "relative") -> None:
+    def __init__(self, tol: float, patience: int, mode: str = "relative", may_rise: bool = False) -> None:
         self._tol, self._patience, self._relative = tol, patience, mode == "relative"
+        self._lowest = -tol if may_rise else -np.inf
         self._previous, self._zero = np.inf, 0.0
         self._calm = 0
         self.decrease = np.inf
@@ -45,7 +46,7 @@ class StoppingRule:
                 self._zero = NOTHING * abs(sweep.objective) or 1.0
             elif self._relative:
                 self.decrease /= max(abs(self._previous), self._zero)
-            self._calm = self._calm + 1 if self.decrease < self._tol else 0
+            self._calm = self._calm + 1 if self._lowest <= self.decrease < self._tol else 0
             self._previous = sweep.objective
         return self._calm >= self._patience
 
@@ -88,8 +89,9 @@ class Progress:
         self._smallest, self._waited = np.inf, 0
         self.errors: list[float] = []
         self.best_iter: int | None = None
-        #: The model's state at the sweep that the fit would go back to now.
+        #: The model's state at the sweep that the fit would go back to now, and that sweep's number from 1.
         self.state: dict[str, Any] = {}
+        self.sweep = self._n_sweeps = 0
 
     @property
     def exhausted(self) -> bool:
@@ -111,6 +113,7 @@ class Progress:
 
         A sweep that moved nothing has not failed to improve: it does not count (resolution A11).
         """
+        self._n_sweeps += 1
         if error is not None:
             self.errors.append(error)
             if self.best_iter is not None and not error < self._smallest:
@@ -120,7 +123,7 @@ class Progress:
             else:
                 self.best_iter, self._waited = len(self.errors), 0
                 self._smallest = error if np.isfinite(error) else np.inf
-        self.state = state
+        self.state, self.sweep = state, self._n_sweeps
 
 
 def set_aside(ratings: Ratings, fraction: float, random_state: Any) -> tuple[Ratings, Ratings]:
