@@ -28,7 +28,7 @@ from boundrec.models.ccdpp import CCDPlusPlus
 from boundrec.models.mbmf import MBMF
 from boundrec.models.mf import MF
 from boundrec.models.nmf import NMF
-from boundrec.parallel import INLINE_BELOW, thread_count
+from boundrec.parallel import threads_for
 
 Floats = NDArray[np.float64]
 Pairs = NDArray[np.int32]
@@ -182,7 +182,7 @@ def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_
     if method.cost is None:
         model = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))
         return 2 * float(model.estimated_seconds(*shape, n_ratings))
-    threads = thread_count(None) if n_ratings >= INLINE_BELOW else 1
+    threads = threads_for(None, n_ratings)
     work = float(n_ratings * n_factors + 5 * sum(shape))
     if 8 * sum(shape) * n_factors > CACHE:
         work *= MISSES
