@@ -28,13 +28,16 @@ def commands(body):
 
 
 def run(command, folder):
-    """What a shell prints for a command, results and messages in the order of a terminal."""
+    """What a shell prints for a command, results and messages in the order of a terminal.
+
+    Whether something is compiled depends on what ran before, and is left out.
+    """
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"}
     done = subprocess.run(
         command, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600
     )
-    return done.stdout.decode()
+    return re.sub(r"^Compiling, first run only.*\n", "", done.stdout.decode(), flags=re.MULTILINE)
 
 
 def agree(shown, printed):
