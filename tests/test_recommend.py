@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_info
 import naive
 from boundrec import MBMF, MF, BayesianMBMF, recommend
 from boundrec.ids import IdIndex
-from boundrec.models.base import dot_rows
+from boundrec.models.predicting import dot_rows
 from boundrec.ranges import Frame, Ranges
 from boundrec.recommend import Ranking, Search, Seen, most_similar, top_n
 from test_contract import MODELS

@@ -1,4 +1,4 @@
-"""What every model shares: the fit loop with its stopping rule, and predictions for pairs of ids."""
+"""What every model shares: the fit loop with its stopping rule, and what is learnt besides the factors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,25 +15,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
+from boundrec.models.notes import warn
+from boundrec.models.predicting import UNKNOWN, Predicting
 from boundrec.models.recommending import Recommending
 from boundrec.models.settings import is_number, is_whole
 from boundrec.models.stopping import Progress, StoppingRule, Sweep, Validation, generator, set_aside, trained_codes
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
-from boundrec.ratings import DUPLICATES, Csr, IdIndex, Ratings, pair_columns
+from boundrec.ratings import DUPLICATES, Csr, Ratings
 from boundrec.recommend import Ranking, Seen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Callback = Callable[[int, float, Any], object]
 
-UNKNOWN = ("mean", "nan", "raise")
 #: How many ratings the overall mean counts for in the mean of a user or an item.
 PRIOR_COUNT = 5.0
-#: Pairs predicted at a time, so that gathered factors stay in the cache.
-BLOCK = 1 << 14
 
 
 @dataclass
@@ -48,7 +45,7 @@ class Side:
     held: int | None = None
 
 
-class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
 
     A model provides ``_sweeps``, a generator that improves ``user_factors_`` and ``item_factors_`` in place and
@@ -251,10 +248,6 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
         """Whether nothing keeps the objective from rising."""
         return False
 
-    def _predict_known(self, users: Codes, items: Codes) -> Floats:
-        """Predictions for row numbers that were trained."""
-        return dot_rows(self.user_factors_[users], self.item_factors_[items])
-
     # --- the loop -------------------------------------------------------------------------------------------
 
     def _generator(self) -> np.random.Generator:
@@ -346,66 +339,6 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
                 file=sys.stderr,
             )
 
-    # --- predictions ----------------------------------------------------------------------------------------
-
-    def predict(self, X: Any) -> Floats:
-        """Predict the rating of each pair of ids in X; ``on_unknown`` says what unknown ids get."""
-        return self._predict_codes(*self._codes(X))
-
-    def _codes(self, X: Any) -> tuple[Codes, Codes]:
-        """Row numbers of the ids in X; −1 for ids without a training rating."""
-        check_is_fitted(self, "item_factors_")
-        self._check_choice("on_unknown")  # it may have been set after the fit
-        users, items = pair_columns(X)
-        return (
-            self._known_codes("user", users, self.user_ids_, self._user_seen),
-            self._known_codes("item", items, self.item_ids_, self._item_seen),
-        )
-
-    def _known_codes(self, kind: str, column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:
-        codes = trained_codes(column, ids, seen)
-        if self.on_unknown == "raise":
-            self._refuse_unknown(kind, column, codes)
-        self._warn_of_other_type(kind, column, ids, codes)
-        return codes
-
-    def _warn_of_other_type(self, kind: str, column: Any, ids: IdIndex, codes: Codes) -> None:
-        if codes.size and (codes < 0).all():
-            asked, known = type(_plain(column[0])).__name__, type(ids.ids.item(0)).__name__
-            if asked != known:
-                warn(f"no {kind} is known: the {kind}s asked for are {asked}, those of the fit {known}.")
-
-    def _refuse_unknown(self, kind: str, ids: Any, codes: Codes) -> None:
-        unknown = np.flatnonzero(codes < 0)
-        if unknown.size:
-            raise ValueError(
-                f"{unknown.size} of {codes.size} rows have no {kind} with training ratings (first: row {unknown[0]}, "
-                f'{kind} {_plain(ids[unknown[0]])!r}). Pass on_unknown="mean" or "nan" to have them answered.'
-            )
-
-    def _predict_codes(self, users: Codes, items: Codes) -> Floats:
-        predictions = self._answers(users, items)
-        if self.on_unknown == "nan":
-            predictions[(users < 0) | (items < 0)] = np.nan
-        return predictions
-
-    def _answers(self, users: Codes, items: Codes) -> Floats:
-        """Predictions for row numbers; where one is −1 as ``on_unknown="mean"`` has it."""
-        predictions = np.empty(len(users))
-        for start in range(0, len(users), BLOCK):
-            block = slice(start, start + BLOCK)
-            predictions[block] = self._predict_known(users[block], items[block])
-        unknown = (users < 0) | (items < 0)
-        if unknown.any():
-            predictions[unknown] = self._predict_unknown(users[unknown], items[unknown])
-        return predictions
-
-    def _predict_unknown(self, users: Codes, items: Codes) -> Floats:
-        """The known side's shrunken mean; the overall mean where neither is known."""
-        answer = np.full(len(users), self.mean_)
-        answer = np.where(users >= 0, self.user_means_[users], answer)
-        return np.where(items >= 0, self.item_means_[items], answer)
-
     # --- ranking --------------------------------------------------------------------------------------------
 
     def _ranking(self) -> Ranking:
@@ -455,25 +388,6 @@ class FactorisationModel(Recommending, RegressorMixin, BaseEstimator):  # type: 
 def _is_true(answer: object) -> bool:
     """Whether a callback answers True, or NumPy's; anything else that counts as true may be there by accident."""
     return isinstance(answer, (bool, np.bool_)) and bool(answer)
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python object that a message should show."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn about the line that called boundrec, however deep inside it we are."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "boundrec":
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
-
-
-def dot_rows(left: NDArray[np.floating], right: NDArray[np.floating]) -> Floats:
-    """Inner products row by row, summed in float64."""
-    products: Floats = np.einsum("ij,ij->i", left, right, dtype=np.float64)
-    return products
 
 
 def shrunken_means(csr: Csr, overall: float) -> tuple[Floats, NDArray[np.bool_]]:

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from boundrec.models.base import BLOCK, Callback, Codes, Floats, Side, dot_rows
+from boundrec.models.base import Callback, Codes, Floats, Side
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.models.gibbs import PRIOR_NOISE, Kept, KeptSide, Prior, Rows, Sample, held_by, sample_side
 from boundrec.models.new_draws import draw_from_priors, start_from_priors
+from boundrec.models.predicting import BLOCK, dot_rows
 from boundrec.models.settings import is_whole
 from boundrec.models.slack import STEEPEST
 from boundrec.models.stopping import StoppingRule, Sweep

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
-from boundrec.models.base import Callback, Floats, warn
+from boundrec.models.base import Callback, Floats
 from boundrec.models.cost import announce_if_large, announce_if_long
+from boundrec.models.notes import warn
 from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
 from boundrec.models.stopping import Sweep

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.models.base import BLOCK, Floats, dot_rows
+from boundrec.models.base import Floats
 from boundrec.models.cost import announce_if_long
+from boundrec.models.predicting import BLOCK, dot_rows
 from boundrec.models.rival import RivalModel
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, threads_for

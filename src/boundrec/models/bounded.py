@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from boundrec.models.base import Callback, Codes, FactorisationModel, Floats, warn
+from boundrec.models.base import Callback, Codes, FactorisationModel, Floats
+from boundrec.models.notes import warn
 from boundrec.models.settings import is_number
 from boundrec.models.slack import squash, unsquash
 from boundrec.ranges import (

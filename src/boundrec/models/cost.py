@@ -1,6 +1,6 @@
 """What a fit costs, said before it is paid."""
 
-from boundrec.models.base import warn
+from boundrec.models.notes import warn
 
 #: A fit that may take longer than this is announced.
 LONG = 30 * 60

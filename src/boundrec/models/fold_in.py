@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.models.base import Floats, shrunken_means, warn
+from boundrec.models.base import Floats, shrunken_means
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.new_rows import OTHER
+from boundrec.models.notes import warn
 from boundrec.models.stopping import trained_codes
 from boundrec.ranges import (
     Ranges,

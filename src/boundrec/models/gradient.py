@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from boundrec.models.base import Callback, Floats, dot_rows, warn
+from boundrec.models.base import Callback, Floats
 from boundrec.models.descent import Descent, MovingSide
+from boundrec.models.notes import warn
+from boundrec.models.predicting import dot_rows
 from boundrec.models.rival import RivalModel
 from boundrec.models.settings import is_number
 from boundrec.models.stopping import Sweep
