@@ -74,9 +74,10 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
 
 
 TEXT = (
-    "Matrices of rank 10 with values from 0 to 10, K = 10, the same stopping rule for all. Times are processor "
-    "seconds summed over cores, so that they do not depend on what else the machine was doing; elapsed seconds follow "
-    f"on demand. The paper's are from another machine ({published.MACHINE}) and another implementation: the ratio "
+    "Matrices of rank 10 without noise, values from 0 to 10, K = 10, the same stopping rule for all: what recovers the "
+    "matrix soon has few iterations, which follow on demand. Times are processor seconds summed over cores, which "
+    "depend less than elapsed ones (below) on what else the machine was doing. "
+    f"The paper's are from another machine ({published.MACHINE}) and another implementation: the ratio "
     "says how the two compare, not which algorithm is better; that is read along a row. In brackets: how many runs are "
     "averaged. MBMF-n exact stops after 20 sweeps.",
 )
