@@ -766,3 +766,9 @@ def test_a_matrix_too_large_to_form_is_made_from_its_entries():
 def test_impossible_synthetic_matrices_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         datasets.synthetic(**options)
+
+
+def test_an_npz_file_with_a_pair_twice_is_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", user=[0, 1, 0], item=[0, 0, 0], rating=[1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"1 ratings of pairs that were rated before \(first: entry 2, user 0, item 0"):
+        datasets.load_npz(tmp_path / "x.npz")

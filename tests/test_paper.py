@@ -139,7 +139,10 @@ def test_a_result_on_another_basis_is_done_again(store, complaints):
     assert store.read(cell(basis=None)) is not None  # nothing is known here that it could contradict
     assert complaints == []
     assert store.read(cell(basis={"ridge": 0.2})) is None
-    assert "other settings of the model or from other data: this cell is done again" in complaints[0]
+    assert (
+        "other settings of the model or from other data: it does not count, and is done again in its turn"
+        in complaints[0]
+    )
 
 
 def test_what_cannot_be_done_here_is_not_planned_but_counts_when_it_is_there(store):
@@ -194,6 +197,25 @@ def test_a_result_that_cannot_be_kept_fails_alone(store):
     work_off(plan, lambda c: {"x": float("nan") if c.settings["name"] == "a" else 1.0}, store, {})
     assert list(plan.failed) == [cell("a").name]
     assert list(plan.done) == [cell("b").name]
+
+
+def test_a_folder_that_cannot_be_written_ends_the_run_instead_of_losing_every_cell(store, monkeypatch):
+    done = []
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store, "write", full)
+    plan = make_plan([cell("a"), cell("b", 2)], store)
+    with pytest.raises(OSError, match="No space left"):
+        work_off(plan, lambda c: done.append(c.settings["name"]) or {}, store, {})
+    assert done == ["a"]
+
+
+def test_a_cell_that_is_a_folder_is_said_in_a_sentence(store):
+    store.path(cell("a")).mkdir()
+    with pytest.raises(OSError, match=r"Cannot read .*\(is a directory\)\. Remove it, or pass another folder\."):
+        make_plan([cell("a")], store)
 
 
 def test_what_another_run_has_finished_in_the_meantime_is_taken_from_there(store):
@@ -801,8 +823,30 @@ def test_results_of_other_data_are_not_averaged_in(tmp_path, monkeypatch):
     np.savez(data / "movielens_100k.npz", user=SMALL.user, item=SMALL.item, rating=np.full(SMALL.user.size, 3.0))
     forget_all_data()
     again = run("table3", "--data", data, "--output", out)
-    assert again.output.count("from other data: this cell is done again") == 15
+    assert again.output.count("from other data: it does not count, and is done again") == 15
     assert (out / "table3_movielens_100k.csv").read_bytes() != first
+
+
+def test_table_2_counts_again_when_the_data_have_changed(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    save_small(data)
+    run("table2", "--data", data, "--output", out)
+    assert "\nMovieLens 100k,60," in (out / "table2.csv").read_text()
+    np.savez(data / "movielens_100k.npz", user=[0, 1], item=[0, 1], rating=[1.0, 5.0])
+    forget_all_data()
+    assert "done again in its turn" in run("table2", "--data", data, "--output", out).output.replace("\n", " ")
+    assert "\nMovieLens 100k,2," in (out / "table2.csv").read_text()
+
+
+def test_a_damaged_result_of_another_experiment_is_said_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(table1, "SIZES", table1.SIZES[:1])
+    monkeypatch.setattr(table1, "SHOWN", ("MF",))
+    run("table1", "--quick", "--output", tmp_path)
+    next((tmp_path / "cells").glob("table1-*.json")).write_text("x")
+    result = run("figure1", "--quick", "--budget", "1e-9", "--output", tmp_path)
+    assert "is not whole: it does not count, and is done again in its turn" in result.output.replace("\n", " ")
+    assert "1 of 11 cells of these experiments" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 SMALLEST = """
@@ -830,11 +874,11 @@ def test_the_command_killed_in_the_middle_goes_on_without_losing_or_repeating(tm
     finished = {path.name: path.read_bytes() for path in cells.glob("*.json")}
     assert not (tmp_path / "report.html").exists()
     again = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"{len(finished)} cells are finished already." in again.stderr
+    assert f"Finished already: {len(finished)} cells." in again.stderr
     assert again.stderr.count("left, about") == 16 - len(finished)
     assert len(list(cells.glob("*.json"))) == 16
     assert all((cells / name).read_bytes() == content for name, content in finished.items())
-    assert "16 of 16 cells are finished" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "16 of 16 cells of these experiments are finished" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -867,7 +911,7 @@ def test_a_failure_is_said_and_shows_in_the_exit_code(tmp_path, monkeypatch):
     monkeypatch.setattr(table2, "run", fail)
     result = run("table2", "--quick", "--output", tmp_path)
     assert result.exit_code == 1
-    assert result.output.count("out of luck") == 2
+    assert re.search(r"Failed: table2-\S+ and 1 more \(ValueError: out of luck\)", result.output.replace("\n", " "))
     assert (tmp_path / "report.html").exists()
 
 
@@ -897,7 +941,7 @@ def test_a_second_run_has_nothing_left_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(table2, "run", lambda *_: pytest.fail("a finished cell was done again"))
     second = run("table2", "--quick", "--output", tmp_path)
     assert second.exit_code == 0
-    assert "2 cells are finished already" in second.output
+    assert "Finished already: 2 cells." in second.output
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "671" in report
     assert "9,066" in report
@@ -912,7 +956,7 @@ def test_the_report_keeps_what_an_earlier_run_finished_in_the_folder(tmp_path, m
     run("table2", "--quick", "--output", tmp_path)
     report = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert report.index("Figure 1, finished") < report.index("9,066")
-    assert "3 cells" in report
+    assert "3 of 3 cells" in report
     assert "Table 1" not in report  # nothing of it is finished
 
 
@@ -942,7 +986,7 @@ def test_a_damaged_result_is_noticed_done_again_and_not_averaged_in(tmp_path, mo
     )
     path.write_text(path.read_text().replace('"cpu_seconds": 1.0', '"cpu_seconds": 100.0'))
     result = run("table1", "--quick", "--output", tmp_path)
-    assert "does not match its checksum: this cell is done again" in result.output.replace("\n", " ")
+    assert "does not match its checksum: it does not count, and is done again" in result.output.replace("\n", " ")
     assert "4.0,(2)" in (tmp_path / "table1.csv").read_text()
 
 

@@ -267,7 +267,8 @@ def test_widening_within_declared_bounds_covers_every_rating_and_passes_no_bound
 
 
 @pytest.mark.parametrize(
-    "bounds", [(1,), (1, 2, 3), "12", 5, ("a", "b"), (np.nan, 5), (5, 5), (6, 5), (np.inf, 5), (5, -np.inf), {1, 5}]
+    "bounds",
+    [(1,), (1, 2, 3), "12", 5, ("a", "b"), (np.nan, 5), (5, 5), (6, 5), (np.inf, 5), (5, -np.inf), {1, 5}, (-1e160, 5)],
 )
 def test_bounds_without_sense_are_refused(bounds):
     with pytest.raises(ValueError, match="bounds="):

@@ -47,7 +47,10 @@ def data_folder(folder: Folder) -> Path | None:
 
 def place(folder: Folder) -> str:
     """The data folder in words."""
-    return str(data_folder(folder) or "a folder, and name it by folder=... or the environment variable BOUNDREC_DATA")
+    return str(
+        data_folder(folder)
+        or "a folder, and name it by folder=... (--data of the command) or the environment variable BOUNDREC_DATA"
+    )
 
 
 @contextmanager

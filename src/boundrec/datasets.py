@@ -275,9 +275,21 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
         user, item = (_codes(key, arrays[key]) for key in ("user", "item"))
         rating = _finite("rating", arrays["rating"])
         timestamp = _whole("timestamp", arrays["timestamp"], np.int64) if "timestamp" in arrays else None
+        _check_rated_once(user, item)
     if bounds is None:
         bounds = _BOUNDS.get(file.stem) or (float(rating.min()), float(rating.max()))
     return Dataset(file.stem, user, item, rating, bounds, timestamp)
+
+
+def _check_rated_once(user: NDArray[np.int32], item: NDArray[np.int32]) -> None:
+    cell = user.astype(np.int64) * (int(item.max()) + 1) + item
+    entry = np.unique(cell, return_index=True)[1]
+    if entry.size < cell.size:
+        again = np.setdiff1d(np.arange(cell.size), entry)
+        raise ValueError(
+            f"has {again.size:,} ratings of pairs that were rated before (first: entry {again[0]}, user "
+            f"{user[again[0]]}, item {item[again[0]]})"
+        )
 
 
 def synthetic(

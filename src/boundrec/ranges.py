@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.ratings import Csr, IdIndex, Ratings
+from boundrec.ratings import LARGEST, Csr, IdIndex, Ratings
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float | None, float | None]
@@ -112,6 +112,8 @@ def check_bounds(bounds: Any) -> Bounds:
     high = None if ends[1] is None or ends[1] == np.inf else float(ends[1])
     if not all(end is None or np.isfinite(end) for end in (low, high)):
         raise ValueError(f"bounds={bounds!r}: an end that is not a number; write None where there is no bound.")
+    if not all(end is None or abs(end) <= LARGEST for end in (low, high)):
+        raise ValueError(f"bounds={bounds!r}: an end too large to be squared; write None where there is no bound.")
     if low is not None and high is not None and low >= high:
         raise ValueError(f"bounds={bounds!r}: the lower end must be below the upper one.")
     return low, high

@@ -298,7 +298,9 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
     def _say_not_finite(self, objective: float, progress: Progress) -> None:
         """Warn that a sweep went wrong and the model is an earlier one; an error where there is none."""
         flaw = f"the objective of {type(self).__name__} is {objective} after sweep {self.n_iter_ + 1}"
-        remedy = 'divide all ratings by a constant, or pass dtype="float64"'
+        remedy = "bring the ratings and their bounds nearer to 1"
+        if np.dtype(self.dtype) == np.float32:
+            remedy += ', or pass dtype="float64"'
         if not progress.state:
             raise ValueError(f"{flaw}: {remedy}.")
         warn(f"{flaw}: the model is that of sweep {progress.sweep}; {remedy}.", ConvergenceWarning)

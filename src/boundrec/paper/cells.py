@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boundrec.files import whole_file
+from boundrec.files import reason, whole_file
 
 #: A cell that may take longer than this is left out unless it is forced.
 LONG = 30 * 60.0
@@ -80,12 +80,14 @@ class CellStore:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise OSError(f"Cannot read {path} ({reason(error)}). Remove it, or pass another folder.") from None
         try:
             return _checked(content, cell)
         except ValueError as flaw:
             if cell.name not in self._complained:
                 self._complained.add(cell.name)
-                self._complain(f"{path.name} {flaw}: this cell is done again.")
+                self._complain(f"{path.name} {flaw}: it does not count, and is done again in its turn.")
             return None
 
     def write(self, cell: Cell, result: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,10 +185,7 @@ def work_off(
         if record is None:
             left = [one for one in plan.todo if one.name not in plan.failed]
             watch(cell, len(left), min(pace * sum(one.seconds for one in left), budget - used))
-            try:
-                record = _done(cell, perform, store, made)
-            except Exception as error:  # whatever it is: hours of other work must not depend on one cell
-                plan.failed[cell.name] = f"{type(error).__name__}: {error}"
+            record = _done(cell, perform, store, made, plan.failed)
             expected += cell.seconds
         if record is not None:
             plan.done[cell.name] = record
@@ -194,13 +193,25 @@ def work_off(
 
 
 def _done(
-    cell: Cell, perform: Callable[[Cell], Mapping[str, Any]], store: CellStore, made: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Do one cell and keep its result."""
+    cell: Cell,
+    perform: Callable[[Cell], Mapping[str, Any]],
+    store: CellStore,
+    made: Mapping[str, Any],
+    failed: dict[str, str],
+) -> dict[str, Any] | None:
+    """Do one cell and keep its result; None where it fails. A folder that cannot be written ends the run instead."""
     started, cpu = time.perf_counter(), time.process_time()
-    result = perform(cell)
-    times = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
-    return store.write(cell, result, {**made, **times})
+    try:
+        result = perform(cell)
+        times = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+    except Exception as error:  # whatever it is: hours of other work must not depend on one cell
+        failed[cell.name] = f"{type(error).__name__}: {error}"
+        return None
+    try:
+        return store.write(cell, result, {**made, **times})
+    except ValueError as error:  # a number that JSON does not have
+        failed[cell.name] = f"{type(error).__name__}: {error}"
+        return None
 
 
 def _plain(value: Any) -> Any:

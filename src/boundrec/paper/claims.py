@@ -65,6 +65,8 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
             if any(outcome.result for outcome in some):
                 section.tables.append(table(name, some))
                 section.findings += findings(SOURCES[name].title, [o for o in some if o.result is not None])
+    if not section.tables:
+        section.text.append("<b>Not run yet.</b>")
     return section
 
 

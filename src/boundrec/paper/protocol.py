@@ -275,9 +275,11 @@ class Extent(NamedTuple):
 @cache
 def extent(name: str, folder: Path | None) -> Extent | None:
     """What is known of a data set before its cells are run; None where it is not here."""
-    if missing(name, folder):
-        return None
-    data = load(name, folder)
+    return None if missing(name, folder) else extent_of(load(name, folder))
+
+
+def extent_of(data: Dataset) -> Extent:
+    """The extent of a data set."""
     check = 0
     for column in (data.user, data.item, data.rating):
         check = crc32(column.tobytes(), check)

@@ -42,7 +42,7 @@ def _write(path: Path, text: str) -> None:
 def write_csv(table: Table, path: Path) -> None:
     """One line for each row; a column for our figure, and where there is one for the paper's and the ratio."""
     columns = _full_names(table)
-    compared = [any(isinstance(row[i], Figure) and row[i].published for row in table.rows) for i in range(len(columns))]  # type: ignore[union-attr]
+    compared = [any(_published(row[i]) is not None for row in table.rows) for i in range(len(columns))]
     noted = [any(isinstance(row[i], Figure) for row in table.rows) for i in range(len(columns))]
     lines = StringIO()
     writer = csv.writer(lines)
@@ -50,6 +50,10 @@ def write_csv(table: Table, path: Path) -> None:
     for row in table.rows:
         writer.writerow(_csv_row(row, noted, compared))
     _write(path, lines.getvalue())
+
+
+def _published(entry: str | Figure) -> float | None:
+    return None if isinstance(entry, str) else entry.published
 
 
 def _full_names(table: Table) -> list[str]:
@@ -90,7 +94,7 @@ def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], n_pla
 
 def _introduction(quick: bool) -> str:
     text = (
-        "Every table and figure of the paper <i>Magnitude Bounded Matrix Factorisation for Recommender Systems</i>, "
+        "Tables and figures of the paper <i>Magnitude Bounded Matrix Factorisation for Recommender Systems</i>, "
         "computed anew with boundrec. Where the paper prints a figure, it stands below ours; × is ours divided by it. "
         "A dash is a result that has not been computed; what may take over half an hour is left out unless forced."
     )
@@ -111,10 +115,8 @@ def _machine(makers: Sequence[Mapping[str, Any]], n_planned: int) -> str:
     )
     seconds = sum(maker.get("seconds", 0.0) for maker in makers)
     cpu = sum(maker.get("cpu_seconds", 0.0) for maker in makers)
-    total = (
-        f"{len(makers):,} of {n_planned:,} cells are finished: {seconds / 60:,.0f} minutes in all, "
-        f"{cpu / 60:,.0f} minutes of processor time."
-    )
+    done = f"{len(makers):,} of {n_planned:,} cells of these experiments are finished"
+    total = f"{done}: {seconds / 60:,.1f} minutes, {cpu / 60:,.1f} minutes of processor time."
     return f"<p>{'<br>'.join(map(escape, lines))}<br>{total}</p>"
 
 

@@ -19,7 +19,7 @@ from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.progress import Progress, describe_left_out
 from boundrec.paper.protocol import SOURCES, Absence, missing
 from boundrec.paper.report import write_report
-from boundrec.paper.sections import Options, Outcome
+from boundrec.paper.sections import Options, Outcome, count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ def reproduce(
     Path, bool
         The report, and whether every cell that was begun could be done and every data set that is here be read.
     """
-    check_writable(output)
+    check_writable(output / "cells")
     say = partial(messages.print, soft_wrap=True)
     store = CellStore(output / "cells", say)
     wanted = _wanted(target)
@@ -87,7 +87,7 @@ def reproduce(
         say("Stopped: the same command goes on from here.")
         raise
     finally:
-        report = _report(wanted, {**others, **cells}, output, options)
+        report = _report(wanted, {**others, **cells}, store, output, options)
     for line in _ending(plan):
         say(line)
     return report, not plan.failed and not any(absence.damaged for _, absence in _absent(wanted, options))
@@ -106,7 +106,7 @@ def _once(cells: Mapping[str, Sequence[Cell]]) -> list[Cell]:
 
 def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]:
     """What is finished already, and what cannot be done because its data are not there."""
-    lines = [f"{len(plan.done)} cells are finished already."] if plan.done else []
+    lines = [f"Finished already: {count_of(len(plan.done), 'cell')}."] if plan.done else []
     folder = data_folder(options.folder)
     if folder is not None and not folder.is_dir():
         lines.append(f"There is no folder {folder}, which BOUNDREC_DATA names.")
@@ -123,9 +123,15 @@ def _absent(wanted: Sequence[str], options: Options) -> list[tuple[str, Absence]
 
 def _ending(plan: Plan) -> list[str]:
     """What failed, and what the budget did not cover."""
-    lines = [f"Failed: {name} ({reason})." for name, reason in plan.failed.items()]
+    names: dict[str, list[str]] = {}
+    for name, why in plan.failed.items():
+        names.setdefault(why, []).append(name)
+    lines = [
+        f"Failed: {some[0]}{f' and {len(some) - 1:,} more' if len(some) > 1 else ''} ({why})."
+        for why, some in names.items()
+    ]
     left = len(plan.todo) - len(plan.failed)
-    return [*lines, f"The budget is used; {left} cells are left for another run."] if left else lines
+    return [*lines, f"The budget is used; left for another run: {count_of(left, 'cell')}."] if left else lines
 
 
 def perform(cell: Cell, options: Options) -> Mapping[str, Any]:
@@ -139,9 +145,10 @@ def _others(wanted: Sequence[str], store: CellStore, options: Options) -> dict[s
     return {name: EXPERIMENTS[name].cells(options) for name in EXPERIMENTS if name not in wanted and store.has(name)}
 
 
-def _report(wanted: Sequence[str], cells: Mapping[str, Sequence[Cell]], output: Path, options: Options) -> Path:
+def _report(
+    wanted: Sequence[str], cells: Mapping[str, Sequence[Cell]], store: CellStore, output: Path, options: Options
+) -> Path:
     """The report of what was asked for and of all else in the folder, whoever finished it."""
-    store = CellStore(output / "cells", lambda flaw: None)  # a damaged file was said aloud before
     done = make_plan(_once(cells), store).done
     shown = {
         name: [Outcome(cell, done.get(cell.name, {}).get("result")) for cell in cells[name]]
@@ -149,7 +156,7 @@ def _report(wanted: Sequence[str], cells: Mapping[str, Sequence[Cell]], output: 
         if name in wanted or any(cell.name in done for cell in cells.get(name, ()))
     }
     sections = [EXPERIMENTS[name].summarise(outcomes, options) for name, outcomes in shown.items()]
-    planned = {o.cell.name for some in shown.values() for o in some if o.cell.possible or o.result is not None}
+    planned = {outcome.cell.name for some in shown.values() for outcome in some}
     makers = [record["made"] for record in done.values()]
     return write_report([*sections, settings.summarise()], makers or [machine()], len(planned), output, options.quick)
 

@@ -77,6 +77,11 @@ def mark_best(rows: Sequence[Row], compared: Sequence[str], high: Sequence[int] 
     return [*marked]
 
 
+def count_of(number: int, thing: str) -> str:
+    """A number of things: "1 cell", "2,000 cells"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def counted(names: Sequence[str]) -> str:
     """Names with how often each occurs, the most frequent first: "CCD++ (8), BMF (2)"."""
     return ", ".join(f"{name} ({count})" for name, count in Counter(names).most_common())

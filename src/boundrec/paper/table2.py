@@ -30,7 +30,13 @@ QUICK = ("synthetic", "movielens_sample")
 def cells(options: Options) -> list[Cell]:
     """A cell is one data set."""
     names = QUICK if options.quick else tuple(SHOWN)
-    return [Cell(NAME, {"data": name}, 5.0, possible=not protocol.missing(name, options.folder)) for name in names]
+    return [_cell(name, options) for name in names]
+
+
+def _cell(name: str, options: Options) -> Cell:
+    if protocol.missing(name, options.folder):
+        return Cell(NAME, {"data": name}, 5.0, possible=False)
+    return Cell(NAME, {"data": name}, 5.0, basis={"data": protocol.extent_of(protocol.whole(name, options.folder))})
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:

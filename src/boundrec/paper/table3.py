@@ -178,9 +178,11 @@ def _findings(title: str, outcomes: Sequence[Outcome]) -> list[str]:
         winners.setdefault(method, []).append(k)
     where = ", ".join(f"{method} (K = {_listed(some)})" for method, some in winners.items())
     better = [k for mean, (least, _), k in zip(means, lowest, factors, strict=True) if mean < least]
+    absent = [method for method in PAPER if method not in known]
+    without = f" (not run at every K: {', '.join(absent)})" if absent else ""
     finding = (
-        f"{title}: the lowest RMSE of {len(known)} methods of the paper: {where}. Over K, the RMSE of MBMF-n changes "
-        f"by {change['MBMF-n']:.1f} %, of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} "
+        f"{title}: the lowest RMSE of {len(known)} methods of the paper{without}: {where}. Over K, the RMSE of MBMF-n "
+        f"changes by {change['MBMF-n']:.1f} %, of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} "
         f"({change[steadiest]:.1f} %)."
     )
     return [f"{finding} The mean predictor is better than all of them at K = {_listed(better)}." if better else finding]
