@@ -20,7 +20,7 @@ LAYERS = [
     {"boundrec"},
     {"persistence", "tensor_file", "stored_values"},
     {"models"},
-    {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "synthetic", "tables"},
+    {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "npz_files", "synthetic", "tables"},
     {"ratings"},
     {"ids"},
     {"columns", "frames"},

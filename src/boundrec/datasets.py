@@ -6,7 +6,6 @@ come in. The folder is an argument or the environment variable BOUNDREC_DATA. No
 
 import os
 import re
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from boundrec import dataset_files as files
 from boundrec.dataset_files import Folder, Origin, Published
+from boundrec.npz_files import read_npz
 from boundrec.synthetic import independent_values, low_rank_values, random_cells
 
 Bounds = tuple[float | None, float | None]
@@ -33,9 +33,6 @@ _BOUNDS: dict[str, Bounds] = {
     "movielens_sample": (0.5, 5),
     "lastfm_hetrec": (0, None),
 }
-
-
-_COLUMNS = ("user", "item", "rating", "timestamp")  # arrays of an .npz file; the last may be missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,25 +268,10 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
         raise FileNotFoundError(f"There is no {Path(path).stem}.npz in {place}. Put it there, or pass its path.")
     remedy = "save user and item (codes from 0, as np.unique(ids, return_inverse=True)[1] gives them) and rating anew"
     with files.refusing_damage(str(file), remedy):
-        arrays = _npz_arrays(file)
-        user, item = (_codes(key, arrays[key]) for key in ("user", "item"))
-        rating = _finite("rating", arrays["rating"])
-        timestamp = _whole("timestamp", arrays["timestamp"], np.int64) if "timestamp" in arrays else None
-        _check_rated_once(user, item)
+        user, item, rating, timestamp = read_npz(file)
     if bounds is None:
         bounds = _BOUNDS.get(file.stem) or (float(rating.min()), float(rating.max()))
     return Dataset(file.stem, user, item, rating, bounds, timestamp)
-
-
-def _check_rated_once(user: NDArray[np.int32], item: NDArray[np.int32]) -> None:
-    cell = user.astype(np.int64) * (int(item.max()) + 1) + item
-    entry = np.unique(cell, return_index=True)[1]
-    if entry.size < cell.size:
-        again = np.setdiff1d(np.arange(cell.size), entry)
-        raise ValueError(
-            f"has {again.size:,} ratings of pairs that were rated before (first: entry {again[0]}, user "
-            f"{user[again[0]]}, item {item[again[0]]})"
-        )
 
 
 def synthetic(
@@ -395,63 +377,6 @@ def _larger_of_equal_pairs(
     last = np.append((np.diff(user[order]) != 0) | (np.diff(code[order]) != 0), True)
     kept = np.sort(order[last])
     return user[kept], isbn[kept], rating[kept]
-
-
-def _npz_arrays(file: Path) -> dict[str, NDArray]:
-    """The file's columns, of one length."""
-    with zipfile.ZipFile(file) as archive:  # NumPy would not look at the checksum of an array it reads in part
-        damaged = archive.testzip()
-    if damaged:
-        raise ValueError(f"its array {damaged} is damaged")
-    with np.load(file) as content:
-        missing = {"user", "item", "rating"} - set(content.files)
-        if missing:
-            raise ValueError(f"it has no array {min(missing)!r}")
-        arrays = {key: np.asarray(content[key]) for key in _COLUMNS if key in content.files}
-    shapes = {array.shape for array in arrays.values()}
-    if len(shapes) > 1 or arrays["rating"].ndim != 1 or not arrays["rating"].size:
-        told = ", ".join(f"{key} {array.shape}" for key, array in arrays.items())
-        raise ValueError(f"its arrays are no columns of one length, at least 1: {told}")
-    return arrays
-
-
-def _codes(key: str, values: NDArray) -> NDArray[np.int32]:
-    """Codes from 0, of which none is left out: the largest says how many users or items there are."""
-    codes: NDArray[np.int32] = _whole(key, values, np.int32)
-    if codes.min() < 0:
-        entry = int((codes < 0).argmax())
-        raise ValueError(f"{key} {codes[entry]} at entry {entry:,} is below 0")
-    counts = np.bincount(np.minimum(codes, codes.size))  # among more codes than entries, one of the first is left out
-    if not counts.all():
-        entry = int(codes.argmax())
-        raise ValueError(f"{key} {codes[entry]} at entry {entry:,} is too large: {key} {counts.argmin()} has no entry")
-    return codes
-
-
-def _whole(key: str, values: NDArray, kind: type[np.integer]) -> NDArray:
-    """The values as integers, where that changes none of them."""
-    _check_numbers(key, values)
-    with np.errstate(invalid="ignore"):
-        integers = values.astype(kind, copy=False)
-    changed = integers != values
-    if changed.any():
-        entry = int(changed.argmax())
-        raise ValueError(f"{key} {values[entry]} at entry {entry:,} is no whole number that fits {np.dtype(kind).name}")
-    return integers
-
-
-def _finite(key: str, values: NDArray) -> NDArray[np.float64]:
-    _check_numbers(key, values)
-    numbers = values.astype(np.float64)
-    if not np.isfinite(numbers).all():
-        entry = int(np.isfinite(numbers).argmin())
-        raise ValueError(f"{key} {numbers[entry]} at entry {entry:,} is no finite number")
-    return numbers
-
-
-def _check_numbers(key: str, values: NDArray) -> None:
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"its array {key!r} is of {values.dtype}, not of numbers (entry 0: {values[0]!r})")
 
 
 def _npz(name: str, folder: Folder) -> Path | None:
