@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
+import warnings
 from unittest.mock import patch
 
 import numpy as np
@@ -20,10 +21,10 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 
 import naive
-from boundrec import MBMF, MF, BayesianMBMF, recommend
+from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BayesianMBMF, BoundedSVD, CCDPlusPlus, recommend
 from boundrec.ids import IdIndex
 from boundrec.models.predicting import dot_rows
-from boundrec.ranges import Frame, Ranges
+from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.recommend import Ranking, Search, Seen, most_similar, top_n
 from test_contract import MODELS
 
@@ -184,12 +185,16 @@ def assembled(model, W, H, seen):
     return model
 
 
-def assert_exactly_these_lists(model, n, seen):
-    predictions = every_prediction(model)
-    items, scores = model.recommend(n=n)
-    for user, columns in enumerate(naive.top_n(predictions, seen, n)):
-        assert items[user].tolist() == columns + [-1] * (n - len(columns))
+def assert_exactly_these_lists(model, found, expected):
+    """The items of a full sort in its order, with the predictions of `predict`."""
+    items, scores = found
+    predictions, ids = every_prediction(model), model.item_ids_.ids
+    assert items.shape[1] == scores.shape[1] <= len(ids)
+    for user, columns in enumerate(expected):
+        missing = items.shape[1] - len(columns)
+        assert items[user].tolist() == ids[columns].tolist() + [-1] * missing
         assert np.array_equal(scores[user, : len(columns)], predictions[user, columns])
+        assert np.isnan(scores[user, len(columns) :]).all()
 
 
 @pytest.mark.parametrize("slack", [1.0, 2.0, 8.0])
@@ -206,7 +211,109 @@ def test_slack_magnitudes_and_centres_are_part_of_the_order(slack, tilt, problem
     model = assembled(MBMF(), *in_balls, seen)
     model.slack_, model._ranges = slack, Ranges(Frame(3.0, tilt), r, s, 1.0, 1.0)
     with blocks:
-        assert_exactly_these_lists(model, n, seen)
+        found = model.recommend(n=n)
+    assert_exactly_these_lists(model, found, naive.top_n(every_prediction(model), seen, n))
+
+
+#: Of the length that slack leaves: all of it, some, hardly any, none.
+SHARES = {
+    "ends": [1.0],
+    "inside": [0.1, 0.5, 0.9],
+    "near the centre": [1e-20, 1e-9, 1e-3],
+    "any": [0.0, 1e-9, 0.5, 1.0],
+}
+
+
+@st.composite
+def bounded_models(draw):
+    """A bounded model of random factors inside their balls, some items alike, and what its users have seen."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    slack = draw(st.sampled_from([1.0, 1.01, 1.5, 4.0, 19.9]))
+    dtype, scale = draw(
+        st.sampled_from([("float32", 1.0), *((np.float64, 10.0**e) for e in (-140, -60, 0, 0, 60, 140))])
+    )
+    ends = draw(
+        st.sampled_from([(1, 5), (-1, 1), (1e6, 1e6 + 1), (0, None), (-7, None), (None, 5), (None, -7), (None, None)])
+    )
+    bounds = tuple(None if end is None else end * scale for end in ends)
+    frame = frame_for(bounds, draw(st.sampled_from("cn")), scale)
+    most = np.sqrt(min(frame.limit, 9 * scale))
+    shape = draw(st.integers(1, 5)), draw(st.sampled_from([1, 6, 25])), draw(st.integers(2, 4))
+    spread = draw(st.sampled_from([0.0, 1e-9, 1.0, 8.0]))
+    r, s = (most * np.exp(-spread * rng.random(n_rows)) for n_rows in shape[:2])
+    shares = SHARES[draw(st.sampled_from(list(SHARES)))]
+    W, H = (_in_ball(rng, np.sqrt(slack) * magnitudes, shape[2], shares).astype(dtype) for magnitudes in (r, s))
+    alike = rng.integers(0, len(H), len(H)) if draw(st.booleans()) else np.arange(len(H))
+    seen = rng.random(shape[:2]) < draw(st.sampled_from([0, 0.3, 0.8]))
+    seen = set(zip(*(places.tolist() for places in np.nonzero(seen)), strict=True))
+    model = assembled(draw(st.sampled_from([MBMF, BayesianMBMF]))(), W, H[alike], seen)
+    model.slack_, model._ranges = slack, Ranges(frame, r, s[alike], 1.0, 1.0)
+    return model, seen
+
+
+def _in_ball(rng, radius, n_columns, shares):
+    rows = rng.standard_normal((len(radius), n_columns))
+    length = radius * rng.choice(shares, len(radius)) / np.linalg.norm(rows, axis=1)
+    return rows * length[:, None]
+
+
+@given(bounded_models(), st.integers(1, 25), st.booleans(), st.sets(st.integers(0, 24)), block_sizes)
+@settings(max_examples=300)
+def test_bounds_of_every_kind_and_any_magnitudes_leave_no_item_out(problem, n, exclude_seen, candidates, blocks):
+    model, seen = problem
+    n_items = len(model.item_ids_)
+    candidates = {item for item in candidates if item < n_items} or set(range(n_items))
+    closed = {(user, item) for user in range(len(model.user_ids_)) for item in set(range(n_items)) - candidates}
+    with blocks, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = model.recommend(n=n, exclude_seen=exclude_seen, candidates=sorted(candidates))
+    assert_exactly_these_lists(
+        model, found, naive.top_n(every_prediction(model), closed | (seen if exclude_seen else set()), n)
+    )
+
+
+#: One fit of each method and of each way in which bounds enter, all quick.
+TINY = {
+    "slack below": MBMF(5, bounds=(None, 5), max_iter=5),
+    "slack above": MBMF(3, bounds=(0, None), max_iter=5),
+    "slack without bounds": MBMF(3, magnitudes="history", slack=6, max_iter=5),
+    "form n": MBMF(3, bounds=(0, 5), form="n", magnitudes="history", slack=3, max_iter=5),
+    "form n below": MBMF(3, bounds=(None, 5), form="n", max_iter=5),
+    "float32": MBMF(3, bounds=(None, 5), dtype="float32", max_iter=5),
+    "sphere": MBMF(3, bounds=(None, 5), constraint="sphere", max_iter=5),
+    "Bayesian below": BayesianMBMF(2, bounds=(None, 5), max_iter=3),
+    "Bayesian": BayesianMBMF(2, bounds=(1, 5), magnitudes="history", dtype="float32", max_iter=3),
+    "MF": MF(2, max_iter=5),
+    "MF clipped": MF(2, bounds=(2, 4), clip=True, max_iter=5, duplicates="last"),
+    "NMF": NMF(2, max_iter=5),
+    "CCD++": CCDPlusPlus(2, max_iter=5),
+    "BMF": BMF(2, bounds=(1, 5), max_iter=5),
+    "BMC-ADMM": BMCADMM(2, bounds=(1, 5), max_iter=5),
+    "Bounded SVD": BoundedSVD(2, bounds=(1, 5), max_iter=5),
+}
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans())
+@settings(max_examples=15)
+def test_a_model_of_a_handful_of_ratings_recommends_what_it_predicts_highest(name, seed, n, exclude_seen):
+    rng = np.random.default_rng(seed)
+    pairs = sorted({(int(user), int(item)) for user, item in rng.integers(0, (4, 6), (12, 2))})
+    low, high = (2, 4) if name == "MF clipped" else (1, 5)
+    model = clone(TINY[name]).set_params(random_state=0).fit(pairs, rng.integers(low, high + 1, len(pairs)))
+    seen = {(model.user_ids_.codes([user])[0], model.item_ids_.codes([item])[0]) for user, item in pairs}
+    found = model.recommend(n=n, exclude_seen=exclude_seen)
+    assert_exactly_these_lists(model, found, naive.top_n(every_prediction(model), seen if exclude_seen else set(), n))
+
+
+def test_an_item_whose_whole_range_lies_above_the_score_does_not_hide_others():
+    pairs, ratings = [(0, 1), (3, 1), (2, 0), (2, 2), (3, 3), (1, 3), (3, 0)], [5, 1, 5, 4, 4, 2, 5]
+    with pytest.warns(UserWarning, match="n_factors=5 is more than"):
+        model = MBMF(5, bounds=(None, 5), random_state=0).fit(pairs, ratings)
+    items, scores = model.recommend([1], n=3, exclude_seen=False)
+    assert items.tolist() == [[0, 2, 3]]
+    assert scores[0] == pytest.approx([4.998, 2.951, 2.045], abs=1e-3)
 
 
 @given(problems(), st.sampled_from([-0.5, 0.0, 1e9]), st.booleans(), lengths, block_sizes)
@@ -216,7 +323,8 @@ def test_an_offset_and_clipping_make_ties_in_the_order_of_the_items(problem, off
     model = assembled(MF(bounds=(offset - 0.5, offset + 1), clip=clip), W, H, seen)
     model._offset = offset
     with blocks:
-        assert_exactly_these_lists(model, n, seen)
+        found = model.recommend(n=n)
+    assert_exactly_these_lists(model, found, naive.top_n(every_prediction(model), seen, n))
 
 
 @pytest.mark.parametrize("product", [-3.0, 3.0])

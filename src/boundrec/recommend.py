@@ -42,6 +42,8 @@ PAIRS = 1 << 19
 ROUNDING, ROUNDING_OF_SCORES = 2.0**-24, 2e-15
 #: Vectors this short, next to the longest, lose more to float32's smallest numbers than to its rounding.
 SHORTEST = 1e-30
+#: Between these the squares of norms keep all their digits; a norm below the last would not keep its own.
+SMALL, LARGE, NOTHING = 1e-140, 1e140, 1e-300
 
 
 class Seen(NamedTuple):
@@ -184,7 +186,7 @@ class Shelf:
     def __init__(self, ranking: Ranking, items: Codes, n: int, by_norm: bool) -> None:
         self.ranking = ranking
         sizes = norms(ranking.items)[items]
-        self.largest = float(sizes.max(initial=0.0)) or 1.0
+        self.largest = float(_unless_nothing(sizes.max(initial=0.0)))
         magnitudes = np.zeros(len(items)) if ranking.magnitudes is None else ranking.magnitudes[items]
         order = np.lexsort((-sizes, -magnitudes)) if by_norm else np.arange(len(items))
         self.items, magnitudes, sizes = items[order], magnitudes[order], sizes[order] / self.largest
@@ -192,7 +194,8 @@ class Shelf:
         self.place[self.items] = np.arange(len(items))
         self.vectors = np.empty((len(items), ranking.items.shape[1]), np.float32)
         for start in range(0, len(items), ITEMS):
-            self.vectors[start : start + ITEMS] = ranking.items[self.items[start : start + ITEMS]] / self.largest
+            block = ranking.items[self.items[start : start + ITEMS]].astype(np.float64)
+            self.vectors[start : start + ITEMS] = block / self.largest
         self.stages = [
             [Tile.of(start, stop, sizes, magnitudes) for start, stop in _cuts(*stage, ITEMS)]
             for stage in _stages(len(items), min(max(FIRST, 2 * n), ITEMS))
@@ -214,8 +217,22 @@ def _cuts(start: int, stop: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def norms(vectors: NDArray[np.floating]) -> Floats:
-    """Euclidean norms of the rows, summed in float64."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))
+    """Euclidean norms of the rows, summed in float64; where squares would leave it, in units of the largest entry."""
+    with np.errstate(over="ignore"):
+        found = np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))
+    extreme = np.flatnonzero((found < SMALL) | (found > LARGE))
+    if extreme.size:
+        rows = vectors[extreme].astype(np.float64)
+        unit = np.abs(rows).max(axis=1)
+        unit[unit == 0] = 1.0
+        rows /= unit[:, None]
+        found[extreme] = unit * np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return found
+
+
+def _unless_nothing(sizes: Any) -> Floats:
+    """Lengths to divide by: 1 where there is nothing to divide."""
+    return np.where(sizes < NOTHING, 1.0, sizes)
 
 
 # --- the search ---------------------------------------------------------------------------------------------
@@ -227,10 +244,8 @@ class Search:
     def __init__(self, shelf: Shelf, users: Codes, n: int, seen: Seen | None) -> None:
         self.shelf, self.users, self.n = shelf, users, n
         vectors = shelf.ranking.users[users].astype(np.float64)
-        self.reach = norms(vectors)
-        self.reach[self.reach == 0] = 1.0
-        self.vectors = (vectors / self.reach[:, None]).astype(np.float32)
-        self.reach *= shelf.largest
+        self.sizes = _unless_nothing(norms(vectors))
+        self.vectors = (vectors / self.sizes[:, None]).astype(np.float32)
         self.products = np.empty((len(users), min(ITEMS, len(shelf.items))), np.float32)
         self.best = np.full((len(users), n), -np.inf)
         self.best_items = np.full((len(users), n), len(shelf.place), np.int64)
@@ -273,7 +288,9 @@ class Search:
     def _hits(self, tile: Tile, least: Floats) -> tuple[Codes, Codes]:
         """Rows and places on the shelf of the pairs that might reach a score, and a few more."""
         least = least - ROUNDING_OF_SCORES * np.abs(least)
-        needed = self.shelf.ranking.needed(self.users, least, tile.low, tile.high) / self.reach
+        needed = self.shelf.ranking.needed(self.users, least, tile.low, tile.high)
+        with np.errstate(over="ignore"):  # what no product of vectors of length 1 reaches may be infinite
+            needed = needed / self.sizes / self.shelf.largest
         error = self.shelf.error * max(tile.norm, SHORTEST)
         needed = np.maximum(needed - error, -2.0)  # what is seen lies below
         rows = np.flatnonzero(needed <= tile.norm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -28,6 +29,9 @@ from boundrec.ranges import (
 )
 from boundrec.ratings import Csr, Ratings
 from boundrec.recommend import Ranking, Seen
+
+#: What the ends, the centre and the bend of a range may be off, relative to it: some hundred units of float64.
+ROUNDING_OF_RANGES = 1e-13
 
 
 class BoundedModel(FactorisationModel):
@@ -254,7 +258,7 @@ class BoundedModel(FactorisationModel):
         if self.slack_ != 1.0:  # then magnitudes decide, too, and `_needed` sees to tilted centres
             return replace(ranking, magnitudes=self._ranges.item)
         users, items = self._vectors()
-        return replace(ranking, users=users, items=items)
+        return replace(ranking, users=users, items=items, needed=self._needed_without_slack())
 
     def _vectors(self) -> tuple[Any, Any]:
         """Vectors whose inner product is the prediction but for a constant; a tilted centre takes one dimension."""
@@ -269,15 +273,25 @@ class BoundedModel(FactorisationModel):
     def _keeps_order(self) -> bool:
         return self.slack_ == 1.0 or bool(np.ptp(self._ranges.item[self._item_seen]) == 0)
 
+    def _needed_without_slack(self) -> Callable[[Codes, Floats, float, float], Floats]:
+        smallest = self._ranges.item.min()  # whose range ends highest: no inner product leads below that
+
+        def needed(users: Codes, scores: Floats, _low: float, _high: float) -> Floats:
+            lower, _ = self._ranges.interval(self._ranges.user[users] * smallest)
+            return np.where(scores <= lower, -np.inf, scores - self._ranges.frame.offset)
+
+        return needed
+
     def _needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
-        if self.slack_ == 1.0:
-            return scores - self._ranges.frame.offset
         # For a given inner product the prediction is monotone in the item's magnitude: one of the ends asks for least.
-        return np.minimum(*(self._led_from(scores, self._ranges.user[users] * item) for item in (low, high)))
+        narrow, wide = (self._ranges.user[users] * item for item in (low, high))
+        scores = scores - ROUNDING_OF_RANGES * (wide + abs(self._ranges.frame.offset))
+        return np.minimum(self._led_from(scores, narrow), self._led_from(scores, wide))
 
     def _led_from(self, predictions: Floats, product: Floats) -> Floats:
-        """The inner product of a prediction: `_led_back`, backwards."""
-        return np.asarray(product * unsquash((predictions - self._ranges.centre(product)) / product, self.slack_))
+        """The least inner product that `_led_back` leads to a prediction, or past it: any, where all the range is."""
+        share = (predictions - self._ranges.centre(product)) / product
+        return np.asarray(product * np.where(share <= -1.0, -np.inf, unsquash(share, self.slack_)))
 
     # --- settings -------------------------------------------------------------------------------------------
 

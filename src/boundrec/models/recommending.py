@@ -75,7 +75,7 @@ class Recommending:
             users without a training rating get is for ``on_unknown`` to say: ``"mean"``, the items in the order of
             what `predict` answers for them; ``"nan"``, an empty list; ``"raise"``, an error.
         n
-            Length of the lists.
+            Length of the lists; all items where there are fewer.
         exclude_seen
             Leave out what a user has rated.
         candidates
@@ -83,17 +83,18 @@ class Recommending:
         exclude
             Item ids to leave out.
         output
-            ``"arrays"``: item ids and predictions, one row for each user, n columns. Where there are fewer than n items
-            the predictions are NaN and the ids −1, or None where ids are not integers. ``"pandas"``, ``"polars"`` or
-            ``"pyarrow"``: a frame with the columns user, item, rank (from 1), score, lower, upper and, where the model
-            knows it, std; it has no rows for items that are not there.
+            ``"arrays"``: item ids and predictions, one row for each user, n columns, or as many as the model has items
+            where those are fewer. Where a list is shorter than that the predictions are NaN and the ids −1, or None
+            where ids are not integers. ``"pandas"``, ``"polars"`` or ``"pyarrow"``: a frame with the columns user,
+            item, rank (from 1), score, lower, upper and, where the model knows it, std; it has no rows for items that
+            are not there.
 
         Returns
         -------
         (items, scores), or a frame
         """
         asked = self._read_request(users, n, exclude_seen, candidates, exclude, output)
-        lists = _joined(list(self._lists(asked)), n)
+        lists = _joined(list(self._lists(asked)), asked.n)
         answer = self._present(asked, slice(None), lists)
         return answer[1:] if output == "arrays" else answer
 
@@ -179,7 +180,8 @@ class Recommending:
         self._known_codes("user", column, self.user_ids_, self._user_seen)  # says so where they must be known
         items = self._items_to_search(candidates, exclude)
         codes = self.user_ids_.codes(column)
-        return Asked(id_array(column), codes, items, int(n), self._seen if exclude_seen else None, output)
+        n = min(int(n), len(self.item_ids_))
+        return Asked(id_array(column), codes, items, n, self._seen if exclude_seen else None, output)
 
     def _items_to_search(self, candidates: Any, exclude: Any) -> Codes:
         """Row numbers of the items that may be recommended, in their order."""
