@@ -280,3 +280,45 @@ def test_recording_alone_changes_no_bit(model, data):
     model.fit(X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
     assert np.array_equal(plain.user_factors_, model.user_factors_)
     assert plain.objectives_ == model.objectives_
+
+
+def small(model, bounds, dtype):
+    return model.set_params(n_factors=2, bounds=bounds, dtype=dtype, max_iter=3)
+
+
+PAIRS, RATINGS = [(0, 0), (0, 1), (1, 0), (1, 2), (2, 1), (2, 2), (3, 0), (3, 2)], np.array([5, 1, 4, 5, 2, 1, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent"), [("float32", e) for e in (-29, -10, 10, 35)] + [("float64", e) for e in (-149, -60, 60, 149)]
+)
+def test_ratings_and_bounds_of_very_different_sizes_are_fitted(model, dtype, exponent):
+    if getattr(model, "solver", None) == "sgd":
+        pytest.skip("its step is a setting, not its own")
+    unit = 10.0**exponent
+    small(model, (unit, 5 * unit), dtype).fit(PAIRS, unit * RATINGS)
+    assert np.isfinite(model.predict([(user, item) for user in (0, 1, 2, 3, 9) for item in (0, 1, 2, 9)])).all()
+    assert np.isfinite(model.recommend(n=3, exclude_seen=False)[1]).all()
+    vectors = model.export_vectors()
+    assert np.isfinite(vectors.users @ vectors.items.T).all()
+
+
+@pytest.mark.parametrize("bounds", [(0, 1e80), (-1e80, 1e80), (None, 1e80), (-1e80, None)])
+def test_bounds_that_float32_cannot_hold_are_refused(model, bounds):
+    if None in bounds and isinstance(model, (BMF, BMCADMM, BoundedSVD)):
+        pytest.skip("needs both ends")
+    with pytest.raises(
+        ValueError, match=r"bounds=.*: an end too large for dtype=float32; pass dtype=\"float64\", or div"
+    ):
+        small(model, bounds, "float32").fit(PAIRS, RATINGS)
+
+
+def test_bounds_too_close_together_are_refused(model):
+    for bounds, dtype in (((0, 1e-200), "float64"), ((0, 1e-40), "float32"), ((0, 5e-324), "float64")):
+        with pytest.raises(ValueError, match=f"bounds=.*: ends too close together for dtype={dtype}; .*multiply"):
+            small(model, bounds, dtype).fit(PAIRS, np.zeros(8))
+
+
+def test_weights_that_float32_cannot_hold_are_refused(model):
+    with pytest.raises(ValueError, match=r"sample weights too large for dtype=float32: 1 of 8 .*item 1: 1e\+40"):
+        small(model, (1, 5), "float32").fit(PAIRS, RATINGS, sample_weight=[1, 1e40, *[1] * 6])

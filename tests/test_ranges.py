@@ -286,7 +286,35 @@ def test_widening_keeps_unequal_given_magnitudes_within_the_declared_bounds():
     assert model.user_magnitudes_.max() * model.item_magnitudes_.max() <= 2 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("user", "item", "dtype", "sentence"),
+    [
+        (1e-200, 1.0, "float64", "2 user magnitudes are too small or too large to be squared.*user 'a': 1e-200"),
+        (1e200, 1e-100, "float64", "2 user magnitudes are too small or too large to be squared.*user 'a': 1e[+]200"),
+        (1.0, 1e200, "float64", "2 item magnitudes are too small or too large to be squared.*item 'x': 1e[+]200"),
+        (1e100, 1e100, "float64", "the widest range is ±1e[+]200 .*too wide for dtype=float64: divide"),
+        (1e40, 1e-20, "float32", "2 user magnitudes are too small or too large for dtype=float32.*user 'a': 1e[+]40"),
+        (1e-40, 1.0, "float32", "2 user magnitudes are too small or too large for dtype=float32.*user 'a': 1e-40"),
+        (1e20, 1e20, "float32", 'the widest range is ±1e[+]40 .*too wide for dtype=float32: pass dtype="float64"'),
+    ],
+)
+def test_magnitudes_that_cannot_be_computed_with_are_refused(user, item, dtype, sentence):
+    magnitudes = ({"a": user, "b": user, "c": 1.0}, {"x": item, "y": item})
+    with pytest.raises(ValueError, match=sentence):
+        fit([1, 2, 3, 4, 5], bounds=(0, None), magnitudes=magnitudes, dtype=dtype)
+
+
+def test_magnitudes_of_new_users_are_held_to_the_same_sizes():
+    magnitudes = ({"a": 1.0, "b": 1.0, "c": 1.0, "d": 1e40, "e": 1e160}, {"x": 1.0, "y": 1.0})
+    model = fit([1, 2, 3, 4, 5], bounds=(0, None), magnitudes=magnitudes, dtype="float32", on_contradiction="widen")
+    for change in (model.fold_in, model.partial_fit):
+        with pytest.raises(ValueError, match="too wide for dtype=float32"):
+            change([("d", "x")], [3])
+        with pytest.raises(ValueError, match=r"too small or too large to be squared.*user 'e': 1e\+160"):
+            change([("e", "x")], [3])
+
+
 def test_magnitudes_whose_product_vanishes_are_refused():
-    tiny = ({"a": 1e-200, "b": 1.0, "c": 1.0}, {"x": 1e-200, "y": 1.0})
-    with pytest.raises(ValueError, match="multiply to nothing"):
+    tiny = ({"a": 1e-150, "b": 1e-150, "c": 1e-150}, {"x": 1e-149, "y": 1e-149})
+    with pytest.raises(ValueError, match=r"the widest range is ±1e-299 .*too narrow for dtype=float64: multiply"):
         fit([1, 2, 3, 4, 5], bounds=(0, None), magnitudes=tiny)

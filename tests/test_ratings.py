@@ -288,6 +288,15 @@ def test_equal_ids_of_different_types_are_one_id_and_text_is_another():
     assert IdIndex.encode([1, 2])[0] != IdIndex.encode([2, 1])[0]
 
 
+def test_short_floats_are_compared_with_long_integers_without_a_warning():
+    """2⁶³ is past the end of float16, and 2⁶³ − 1 has the hash of 3."""
+    index, codes = IdIndex.encode(np.array([3, 7, 3], np.float16))
+    assert (index.ids.tolist(), codes.tolist()) == ([3, 7], [0, 1, 0])
+    index, codes = IdIndex.encode([np.float16(3), 2**63 - 1, 2**63, 3.5])
+    assert index.ids.tolist() == [3, 2**63 - 1, 2**63, 3.5]
+    assert index.codes([np.float16(3), np.float16(3.5), 2**63, 2**64]).tolist() == [0, 3, 2, -1]
+
+
 def test_dates_fractions_and_unsigned_hashes_are_ids_too():
     day = datetime.date(2020, 1, 1)
     hashes = np.array([2**64 - 1, 5], np.uint64)

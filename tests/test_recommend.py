@@ -482,6 +482,17 @@ def test_users_come_in_the_order_they_are_asked_for(ball):
         assert np.array_equal(found[1], scores[rows])
 
 
+def test_arrays_have_no_more_columns_than_there_are_items(model):
+    n_items = len(model.item_ids_)
+    items, scores = model.recommend(n=10**5)
+    assert items.shape == scores.shape == (30, n_items)
+    for _, some, their_scores in model.recommend_batches(n=10**5, batch_size=20):
+        assert some.shape == their_scores.shape == (len(some), n_items)
+    assert model.recommend([], n=10**5)[0].shape == (0, n_items)
+    assert model.recommend([101], n=10**5, candidates=[1003])[0].shape == (1, n_items)
+    assert model.recommend([-5], n=10**5)[0].shape == (1, n_items)
+
+
 def test_no_users_get_no_lists(ball):
     items, scores = ball.recommend([], n=3)
     assert items.shape == scores.shape == (0, 3)
@@ -754,6 +765,18 @@ def test_vectors_of_a_bent_model_are_not_called_exact():
     )
     assert not vectors.exact
     assert not np.array_equal(by_product, by_prediction)
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e-60, 1e60, 1e140])
+def test_vectors_keep_their_order_where_float32_cannot_hold_the_factors(unit):
+    X, y = data()
+    model = MBMF(3, bounds=(unit, 5 * unit), max_iter=5, random_state=0).fit(X, unit * y)
+    vectors = model.export_vectors()
+    inner, predictions = vectors.users @ vectors.items.T, every_prediction(model)
+    inner = np.take_along_axis(inner, np.argsort(-predictions, axis=1), axis=1)
+    assert vectors.exact
+    assert 0 < np.abs(inner).max() < np.inf
+    assert np.all(np.diff(inner, axis=1) <= 1e-5 * np.abs(inner).max())
 
 
 def test_a_tilted_centre_takes_one_more_dimension():

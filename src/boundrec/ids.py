@@ -117,12 +117,18 @@ class IdIndex:
 def _plain_column(column: Column) -> NDArray[np.int64] | list[Any]:
     """A column of ids as int64 when all are whole numbers that fit, else as a list of objects."""
     if isinstance(column, list):
-        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in set(map(type, column)))
+        kinds = set(map(type, column))
+        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
         try:
-            return np.array(column, np.int64) if whole else column
+            if whole:
+                return np.array(column, np.int64)
         except OverflowError:
-            return column
+            pass
+        # NumPy's numbers take a long integer that shares their hash into their own type, past its end.
+        return [_plain_id(one) for one in column] if any(issubclass(kind, np.number) for kind in kinds) else column
     kind = column.dtype.kind
+    if kind == "f":
+        column = column.astype(np.result_type(column, np.float64), copy=False)  # 2⁶³ is past the end of float16
     if kind == "i" or (kind == "u" and (not column.size or int(column.max()) <= INT64_MAX)):
         return column.astype(np.int64, copy=False)
     if kind == "f" and bool(np.all((column == np.rint(column)) & (np.abs(column) < 2.0**63))):

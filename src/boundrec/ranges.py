@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.ratings import LARGEST, Csr, IdIndex, Ratings
+from boundrec.ratings import LARGEST, SMALLEST, Csr, IdIndex, Ratings, sizes_that_fit
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float | None, float | None]
@@ -117,6 +117,23 @@ def check_bounds(bounds: Any) -> Bounds:
     if low is not None and high is not None and low >= high:
         raise ValueError(f"bounds={bounds!r}: the lower end must be below the upper one.")
     return low, high
+
+
+def check_bounds_fit(bounds: Bounds, dtype: np.dtype[Any]) -> None:
+    """Refuse declared bounds that are too far out, or too close together, for the type that a model is stored in."""
+    smallest, largest = sizes_that_fit(dtype)
+    ends = [end for end in bounds if end is not None]
+    if max(map(abs, ends), default=0.0) > largest:
+        raise ValueError(f"bounds={bounds}: an end too large for dtype={dtype.name}; {_remedy(dtype, 'divide')}.")
+    if len(ends) == 2 and ends[1] - ends[0] < 2 * smallest:
+        raise ValueError(
+            f"bounds={bounds}: ends too close together for dtype={dtype.name}; {_remedy(dtype, 'multiply')}."
+        )
+
+
+def _remedy(dtype: np.dtype[Any], how: str) -> str:
+    wider = 'pass dtype="float64", or ' if dtype == np.float32 else ""
+    return f"{wider}{how} all ratings and bounds by a constant"
 
 
 def frame_for(bounds: Bounds, form: str, smallest: float) -> Frame:
@@ -217,10 +234,6 @@ def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matri
         ) from None
     r = _read_magnitudes(user, ratings.users, "user", from_matrix)
     s = _read_magnitudes(item, ratings.items, "item", from_matrix)
-    if r.min() * s.min() < np.finfo(float).tiny:
-        raise ValueError(
-            f"the smallest magnitudes, {r.min():g} and {s.min():g}, multiply to nothing: give larger ones."
-        )
     if r.max() * s.max() > frame.limit * (1 + ROUNDING):
         raise ValueError(
             f"the largest magnitudes, {r.max():g} (user {ratings.users.ids.item(r.argmax())!r}) and {s.max():g} "
@@ -249,14 +262,18 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
         values = np.asarray(given, dtype=np.float64)
         if values.shape != (len(ids),):
             raise ValueError(f"{kind} magnitudes have shape {values.shape}: there are {len(ids)} {kind}s.")
-    bad = ~(np.isfinite(values) & (values > 0))
+    _refuse_magnitudes(kind, values, ids, ~(np.isfinite(values) & (values > 0)), "are not positive numbers")
+    outside = (values < SMALLEST) | (values > LARGEST)
+    _refuse_magnitudes(kind, values, ids, outside, "are too small or too large to be squared: scale them")
+    return values
+
+
+def _refuse_magnitudes(kind: str, values: Floats, ids: IdIndex, bad: NDArray[np.bool_], flaw: str) -> None:
     if bad.any():
         first = int(bad.argmax())
         raise ValueError(
-            f"{bad.sum()} {kind} magnitudes are not positive numbers "
-            f"(first: {kind} {ids.ids.item(first)!r}: {values[first]:g})."
+            f"{bad.sum()} {kind} magnitudes {flaw} (first: {kind} {ids.ids.item(first)!r}: {values[first]:g})."
         )
-    return values
 
 
 def magnitudes_of_new(ranges: Ranges, kind: str, ids: IdIndex, past: Csr, weight: Any, given: Any = None) -> Floats:
@@ -278,6 +295,21 @@ def magnitudes_of_new(ranges: Ranges, kind: str, ids: IdIndex, past: Csr, weight
             f"{most:g} that the declared bounds leave it: scale it down."
         )
     return magnitudes
+
+
+def check_ranges_fit(ranges: Ranges, users: IdIndex, items: IdIndex, dtype: np.dtype[Any]) -> None:
+    """Refuse ranges and magnitudes that are too wide or too narrow for the type that a model is stored in."""
+    smallest, largest = sizes_that_fit(dtype)
+    widest = ranges.user.max() * ranges.item.max()
+    if not smallest <= widest <= 4 * largest:  # twice as wide as an end is far, and rounding
+        flaw, how = ("narrow", "multiply") if widest < smallest else ("wide", "divide")
+        raise ValueError(
+            f"the widest range is ±{widest:g} around its centre, too {flaw} for dtype={dtype.name}: "
+            f"{_remedy(dtype, how)}."
+        )
+    flaw = f"are too small or too large for dtype={dtype.name}: scale them"
+    for kind, magnitudes, ids in (("user", ranges.user, users), ("item", ranges.item, items)):
+        _refuse_magnitudes(kind, magnitudes, ids, (magnitudes < smallest) | (magnitudes > largest), flaw)
 
 
 # --- contradictions -----------------------------------------------------------------------------------------

@@ -18,8 +18,15 @@ DUPLICATES = ("raise", "last", "mean")
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
-#: The square of a larger rating, summed over some, is infinite.
-LARGEST = 1e150
+#: The square of a larger rating, summed over some, is infinite; that of a smaller range is nothing.
+LARGEST, SMALLEST = 1e150, 1e-150
+#: The same for storage in float32: slack takes what is stored past its range, and near the centre digits must be left.
+LARGEST_FLOAT32, SMALLEST_FLOAT32 = 1e36, 1e-30
+
+
+def sizes_that_fit(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the most that ranges and magnitudes may be where a model is stored in this type."""
+    return (SMALLEST_FLOAT32, LARGEST_FLOAT32) if dtype == np.float32 else (SMALLEST, LARGEST)
 
 
 class Csr(NamedTuple):
@@ -266,24 +273,28 @@ class Ratings:
         )
 
     def check_fits(self, dtype: np.dtype[Any]) -> None:
-        """Refuse ratings that are infinite in the type in which a model is to store them."""
-        largest, data = float(np.finfo(dtype).max), self.by_user.data
-        if largest < LARGEST:  # others are refused at the door
+        """Refuse ratings and weights that are too large for the type in which a model is to store them."""
+        if dtype == np.float64:  # too large ratings are refused at the door
+            return
+        for name, values in (("ratings", self.by_user.data), ("sample weights", self.by_user.weights)):
             self._refuse(
-                np.abs(data) > largest,
-                f"ratings too large for dtype={dtype.name}",
+                np.abs(values) > LARGEST_FLOAT32,
+                f"{name} too large for dtype={dtype.name}",
                 'pass dtype="float64", or divide all by a constant',
+                values,
             )
 
-    def _refuse(self, bad: NDArray[np.bool_], flaw: str, remedy: str) -> None:
+    def _refuse(
+        self, bad: NDArray[np.bool_], flaw: str, remedy: str, values: NDArray[np.floating] | None = None
+    ) -> None:
         """One sentence about the ratings where a mask over the entries of `by_user` is True, if there are any."""
         if not bad.any():
             return
-        data, first = self.by_user.data, int(bad.argmax())
+        values, first = self.by_user.data if values is None else values, int(bad.argmax())
         user, item = self.user_of_rating()[first], self.by_user.indices[first]
         raise ValueError(
-            f"{flaw}: {np.count_nonzero(bad)} of {data.size} "
-            f"(first: {_pair_name(self.users, user, self.items, item)}: {data.item(first)}); {remedy}"
+            f"{flaw}: {np.count_nonzero(bad)} of {bad.size} "
+            f"(first: {_pair_name(self.users, user, self.items, item)}: {values.item(first)}); {remedy}"
         )
 
 

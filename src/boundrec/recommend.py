@@ -38,8 +38,8 @@ FIRST = 512
 FEW = 64
 #: Pairs that may wait to be scored, and the most that a block of users may hold as its lists.
 PAIRS = 1 << 19
-#: Half a unit in the last place of float32, and a few units of float64.
-ROUNDING, ROUNDING_OF_SCORES = 2.0**-24, 2e-15
+#: Half a unit in the last place of float32, a few units of float64, and where float64 begins to lose digits.
+ROUNDING, ROUNDING_OF_SCORES, LEAST_SCORE = 2.0**-24, 2e-15, 2.0**-1022
 #: Vectors this short, next to the longest, lose more to float32's smallest numbers than to its rounding.
 SHORTEST = 1e-30
 #: Between these the squares of norms keep all their digits; a norm below the last would not keep its own.
@@ -287,7 +287,7 @@ class Search:
 
     def _hits(self, tile: Tile, least: Floats) -> tuple[Codes, Codes]:
         """Rows and places on the shelf of the pairs that might reach a score, and a few more."""
-        least = least - ROUNDING_OF_SCORES * np.abs(least)
+        least = least - ROUNDING_OF_SCORES * np.abs(least) - LEAST_SCORE
         needed = self.shelf.ranking.needed(self.users, least, tile.low, tile.high)
         with np.errstate(over="ignore"):  # what no product of vectors of length 1 reaches may be infinite
             needed = needed / self.sizes / self.shelf.largest

@@ -22,7 +22,7 @@ from boundrec.models.recommending import Recommending
 from boundrec.models.settings import is_number, is_whole
 from boundrec.models.stopping import Progress, StoppingRule, Sweep, Validation, generator, set_aside, trained_codes
 from boundrec.parallel import RowPool, thread_count
-from boundrec.ranges import check_bounds
+from boundrec.ranges import check_bounds, check_bounds_fit
 from boundrec.ratings import DUPLICATES, Csr, Ratings
 from boundrec.recommend import Ranking, Seen
 
@@ -143,8 +143,10 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
     def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
         """Ratings to learn from: inside the declared bounds, and finite as the model stores them."""
         ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        ratings.check_bounds(check_bounds(self.bounds))
-        ratings.check_fits(np.dtype(self.dtype))
+        bounds, dtype = check_bounds(self.bounds), np.dtype(self.dtype)
+        ratings.check_bounds(bounds)
+        ratings.check_fits(dtype)
+        check_bounds_fit(bounds, dtype)
         return ratings
 
     def _set_aside(self, ratings: Ratings, eval_set: Any) -> tuple[Ratings, Ratings | None]:

@@ -20,6 +20,7 @@ from boundrec.ranges import (
     MAGNITUDES,
     Ranges,
     check_bounds,
+    check_ranges_fit,
     constant_magnitudes,
     describe_contradictions,
     frame_for,
@@ -143,6 +144,7 @@ class BoundedModel(FactorisationModel):
     def _settle(self, ratings: Ratings, ranges: Ranges) -> Ratings:
         """Deal with ratings outside their own range; one warning says how many there are."""
         settled, self._ranges, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
+        check_ranges_fit(self._ranges, ratings.users, ratings.items, np.dtype(self.dtype))
         self.infeasible_share_ = float(outside.mean())
         self.user_magnitudes_, self.item_magnitudes_ = self._ranges.user, self._ranges.item
         if outside.any() and self.on_contradiction == "keep":

@@ -20,6 +20,7 @@ from boundrec.models.notes import warn
 from boundrec.models.stopping import trained_codes
 from boundrec.ranges import (
     Ranges,
+    check_ranges_fit,
     describe_contradictions,
     history_weight,
     magnitudes_of_new,
@@ -98,6 +99,7 @@ def settle_new(
             ranges = widen_new(of_side(ratings, kind)[1], ranges, kind, first)
         how = "keep"
     settled, ranges, outside = settle_contradictions(ratings, ranges, how)
+    check_ranges_fit(ranges, ratings.users, ratings.items, np.dtype(model.dtype))
     if outside.any() and how == "keep":
         warn(describe_contradictions(ratings, ranges, outside))
     return settled, ranges

@@ -15,6 +15,8 @@ from boundrec.ids import IdIndex
 from boundrec.recommend import Codes, Floats, Lists, Ranking, Seen, most_similar, top_n
 
 OUTPUTS = ("arrays", *LIBRARIES)
+#: The products of vectors within this are far from the ends of float32.
+MODERATE = 1e15
 
 
 class Vectors(NamedTuple):
@@ -256,13 +258,13 @@ class Recommending:
             ``users`` and ``items`` in float32, one row for each id in ``user_ids`` and ``item_ids`` (those with
             training ratings); and ``exact``, whether the order of inner products is the model's own. Centres that
             differ from pair to pair take one more dimension than the factors have. Constants are left out: they
-            change no order.
+            change no order, nor does the power of two by which very large or small vectors are divided to fit float32.
         """
         check_is_fitted(self, "item_factors_")
         users, items = self._vectors()
         return Vectors(
-            np.ascontiguousarray(users[self._user_seen], np.float32),
-            np.ascontiguousarray(items[self._item_seen], np.float32),
+            _in_float32(users[self._user_seen]),
+            _in_float32(items[self._item_seen]),
             self.user_ids_.ids[self._user_seen],
             self.item_ids_.ids[self._item_seen],
             self._keeps_order(),
@@ -306,6 +308,14 @@ class Recommending:
 def _check_count(name: str, value: Any) -> None:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name}={value!r}: give a whole number of at least 1.")
+
+
+def _in_float32(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Vectors whose inner products float32 holds: divided by a power of two where they are too large or too small."""
+    size = float(np.abs(vectors).max(initial=0.0))
+    if size and not 1 / MODERATE < size < MODERATE:
+        vectors = np.ldexp(vectors.astype(np.float64), -int(np.frexp(size)[1]))
+    return np.ascontiguousarray(vectors, np.float32)
 
 
 def _joined(blocks: list[Lists], n: int) -> Lists:
