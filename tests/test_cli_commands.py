@@ -328,6 +328,18 @@ def test_recommend_streams_what_it_writes(boundrec_command, model, tmp_path, mon
     assert len(pl.read_csv(parts)) == 120
 
 
+def test_lists_longer_than_there_are_items_are_not_written_user_by_user(boundrec_command, model, monkeypatch):
+    sizes, batches = [], boundrec.MBMF.recommend_batches
+
+    def spied(self, *request, batch_size, **options):
+        sizes.append(batch_size)
+        return batches(self, *request, batch_size=batch_size, **options)
+
+    monkeypatch.setattr(boundrec.MBMF, "recommend_batches", spied)
+    assert boundrec_command("recommend", model, "-n", 1_000_000)[0] == 0
+    assert sizes == [100_000 // 30]
+
+
 def test_recommend_to_some_users_on_stdout(boundrec_command, model, tmp_path):
     out, err = run("recommend", model, "5", "7", "nobody", "-n", 2)
     frame = pl.read_csv(out.encode(), infer_schema=False)

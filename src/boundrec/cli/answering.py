@@ -179,7 +179,7 @@ def recommend(
     fitted = load_model(model)
     fitted.n_jobs = threads
     wanted = _wanted_users(fitted, users, from_file, column, header)
-    batch_size = max(1, ROWS_AT_A_TIME // length)
+    batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
     batches = fitted.recommend_batches(wanted, length, not with_seen, output="polars", batch_size=batch_size)
     users_asked = fitted.user_ids_.ids if wanted is None else wanted
     mixed = [name for name, ids in (("user", users_asked), ("item", fitted.item_ids_.ids)) if are_mixed(ids)]
