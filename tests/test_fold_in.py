@@ -357,6 +357,7 @@ def test_a_view_of_items_recommends_those_items():
     items, _ = view.recommend([100, 101, 102], n=2)
     assert items.tolist()[:2] == [[None, None], ["other", None]]
     assert sorted(items.tolist()[2]) == ["new", "other"]
+    assert view.recommend([100, 101, 102], n=9)[0].shape == (3, 2)  # as many columns as the view has items
 
 
 @pytest.mark.parametrize("form", ["n", "c"])

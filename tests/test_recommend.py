@@ -176,6 +176,20 @@ def test_a_search_in_blocks_finds_what_a_full_sort_finds(problem, n, blocks):
         assert np.array_equal(found_scores[user, : len(columns)], scores[user, columns])
 
 
+@pytest.mark.parametrize(("users", "items"), [(1e-160, 1e-160), (1e-250, 1.0), (1e-200, 1e150), (1e150, 1e150)])
+@given(problems(), lengths, block_sizes)
+def test_factors_whose_squares_or_products_leave_float64_are_searched_as_well(users, items, problem, n, blocks):
+    W, H, seen = problem
+    W, H = users * W / max(np.abs(W).max(), 1), items * H / max(np.abs(H).max(), 1)
+    scores = np.array([dot_rows(np.tile(w, (len(H), 1)), H) for w in W])
+    with blocks, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = list(top_n(plain_ranking(W, H), np.arange(len(W)), n, np.arange(len(H)), seen_as_rows(seen, len(W))))
+    codes = np.concatenate([lists.items for lists in found])
+    for user, columns in enumerate(naive.top_n(scores, seen, n)):
+        assert codes[user].tolist() == columns + [-1] * (n - len(columns))
+
+
 def assembled(model, W, H, seen):
     """A fitted model of these factors, put together by hand."""
     model.user_factors_, model.item_factors_ = W, H
@@ -325,6 +339,17 @@ def test_an_offset_and_clipping_make_ties_in_the_order_of_the_items(problem, off
     with blocks:
         found = model.recommend(n=n)
     assert_exactly_these_lists(model, found, naive.top_n(every_prediction(model), seen, n))
+
+
+def test_predictions_cut_to_the_lower_end_of_their_range_come_in_the_order_of_the_items():
+    """Factors longer than their balls, as rounding makes them and a file may hold them: all of these are cut."""
+    H = -np.linspace(1, 2, 20)[:, None]
+    model = assembled(MBMF(), np.full((1, 1), 3.0), H, {(0, 1)})
+    model.slack_, model._ranges = 1.0, Ranges(Frame(0.0), np.ones(1), np.ones(20), 1.0, 1.0)
+    with sizes_of_blocks(users=1, items=3, first=1, pairs=5):
+        items, scores = model.recommend(n=3)
+    assert items.tolist() == [[0, 2, 3]]
+    assert scores.tolist() == [[-1, -1, -1]]
 
 
 @pytest.mark.parametrize("product", [-3.0, 3.0])
