@@ -9,7 +9,6 @@ Sums are in float64 whatever the arrays hold, and so are normal matrices and all
 product of two float32 entries, of which predictions are sums, is itself rounded to float32: as exact as they are.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from math import erf, erfc
@@ -17,8 +16,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from boundrec.compiling import compiled
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
@@ -30,17 +31,7 @@ _MAX_NEWTON = 50
 _MAX_EXPONENT = 50.0
 
 
-def _compiled(function: Callable[..., Any], maths: set[str] = _MATHS) -> Callable[..., Any]:
-    """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
-    settings: dict[str, Any] = {"nogil": True, "fastmath": maths, "error_model": "numpy"}
-    try:
-        compiled: Callable[..., Any] = njit(cache=True, **settings)(function)
-    except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
-        warnings.warn(
-            "no folder to keep compiled kernels in: set NUMBA_CACHE_DIR to save their compilation.", stacklevel=2
-        )
-        compiled = njit(**settings)(function)
-    return compiled
+_compiled = partial(compiled, maths=_MATHS)
 
 
 # --- predictions, errors, gradients -------------------------------------------------------------------------
@@ -808,7 +799,7 @@ def multiply_rows(csr, fixed, ridge, rows, start, stop):
 
 
 # Reordered sums would be vectorised by gathers, which take twice as long as one load after the other.
-_compiled_in_order = partial(_compiled, maths=_MATHS - {"reassoc"})
+_compiled_in_order = partial(compiled, maths=_MATHS - {"reassoc"})
 
 
 @_compiled_in_order
