@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import log_ndtr
 
 
 def spherical_to_cartesian(phi, radius):
@@ -221,6 +222,19 @@ def ridge_als(V, C, W, H, ridge_w, ridge_h, n_sweeps):
         for i in range(len(W)):
             W[i] = np.linalg.solve((H * C[i]) @ H.T + ridge_w[i] * np.eye(k), H @ (C[i] * V[i]))
     return W, H
+
+
+# --- truncated normal numbers ---------------------------------------------------------------------------------------
+
+
+def quantile_of_tail(share, low, high):
+    """The number with this share of the normal's mass within [low, high] below it, by bisection on SciPy's log_ndtr."""
+    wanted = log_ndtr(-low) + np.log1p(share * np.expm1(log_ndtr(-high) - log_ndtr(-low)))
+    left, right = low, min(high, low + 50.0)
+    for _ in range(200):
+        middle = (left + right) / 2
+        left, right = (middle, right) if log_ndtr(-middle) > wanted else (left, middle)
+    return (left + right) / 2
 
 
 # --- BMF ------------------------------------------------------------------------------------------------------------

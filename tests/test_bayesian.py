@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
+import naive
 from boundrec import MBMF, BayesianMBMF, kernels
 from boundrec.models.bayesian import _mixture_quantiles, slack_for
 from boundrec.models.gibbs import draw_prior
@@ -29,6 +30,72 @@ def test_truncated_normals_have_the_distribution_of_scipys(low, high):
     assert sample.min() >= low
     assert sample.max() <= high
     assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("width", [1e-3, 0.1, 2.0, np.inf])
+@pytest.mark.parametrize("low", [0.0, 1e-9, 0.5, 3.99, 4.01, 7.0, 37.0, 100.0, 1000.0])
+def test_the_inverse_of_the_tail_is_that_of_its_slow_twin(low, width):
+    """1e-9 of what the numbers vary by: the twin's logarithm of a tail at 1000 is 5e5, which leaves ten digits."""
+    scale = min(width, 1 / (low + 1))
+    for share in (1e-12, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-9):
+        found = kernels._tail_by_inverse(share, low, low + width)
+        assert found == pytest.approx(naive.quantile_of_tail(share, low, low + width), rel=0, abs=1e-9 * scale)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (2, 2.3), (3, 9), (6, 6.01), (30, np.inf), (0, np.inf)])
+def test_tails_by_inverse_have_the_distribution_of_scipys(low, high):
+    sample = many(lambda state: kernels._tail_by_inverse(kernels._uniform(state), low, high), 4000)
+    assert sample.min() >= low
+    assert sample.max() <= high
+    assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 1), (-0.2, 3), (-5, 5), (-1e-3, 1e-3), (-3, 0.1), (-np.inf, np.inf)])
+def test_numbers_around_zero_by_inverse_have_the_distribution_of_scipys(low, high):
+    sample = many(lambda state: kernels._normal_by_inverse(state, low, high), 4000)
+    assert sample.min() >= low
+    assert sample.max() <= high
+    assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("low", [1e5, 1e7])
+def test_far_tails_by_inverse_are_exponential(low):
+    """Out there φ(low + t)/φ(low) is e^(−low·t), and numbers have digits left for t·low."""
+    sample = many(lambda state: kernels._tail_by_inverse(kernels._uniform(state), low, np.inf), 4000)
+    assert stats.kstest((sample - low) * low, stats.expon.cdf).pvalue > 1e-3
+
+
+def test_short_intervals_by_inverse_are_uniform():
+    for low, width in ((0.0, 1e-300), (3.0, 1e-9), (1e5, 1e-9)):
+        shares = [(kernels._tail_by_inverse(u, low, low + width) - low) / width for u in (0.1, 0.5, 0.9)]
+        assert shares == pytest.approx([0.1, 0.5, 0.9], abs=0.02)  # 1e5 has steps of 1.5e-11
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (1e16, np.inf),
+        (1e17, 2e17),
+        (-2e17, -1e17),
+        (1e200, 1e201),
+        (1e300, np.inf),
+        (-np.inf, -1e300),
+        (-1e308, 1e308),
+        (-1e-320, 1e-320),
+        (1.0, np.nextafter(1.0, 2.0)),
+        (np.nextafter(1e18, 0.0), 1e18),
+    ],
+)
+def test_truncated_normals_of_any_interval_come_to_an_end_inside_it(low, high):
+    assert np.all([low <= x <= high for x in many(lambda state: kernels.truncated_normal(state, low, high), 50)])
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(2.0, 2.0), (3.0, 2.0), (-1.0, -2.0), (np.inf, np.inf), (-np.inf, -np.inf), (1.0, np.nan), (np.nan, 1.0)],
+)
+def test_where_nothing_lies_between_the_ends_the_lower_one_is_returned(low, high):
+    assert np.array_equal(kernels.truncated_normal(stream(0), low, high), low, equal_nan=True)
 
 
 def by_rejection(L, mean, radius, n, rng):

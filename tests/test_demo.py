@@ -1,10 +1,7 @@
 """The parts of the demonstration: rival, measurements, bars, lists, messages and plot."""
 
 import io
-import os
 from collections import defaultdict
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from boundrec import MBMF, demo, kernels, metrics
+from boundrec import MBMF, compiling, demo, metrics
 from boundrec.demo import comparison, terminal
 from boundrec.demo.plot import draw
 from film_sample import film_sample
@@ -100,34 +97,18 @@ def test_control_c_ends_the_demonstration_and_not_only_the_fit(split):
 # --- compiling ----------------------------------------------------------------------------------------------
 
 
-def pretend_cache_in(folder, monkeypatch):
-    kernel = SimpleNamespace(stats=SimpleNamespace(cache_path=folder))
-    monkeypatch.setattr(kernels, "solve_rows_ball", kernel)
+@pytest.mark.parametrize("compiles", [True, False])
+def test_the_time_of_compiling_is_told_only_when_it_happened(monkeypatch, compiles):
+    monkeypatch.setattr(compiling._notes, "compiles", False)
 
+    def prepare():
+        compiling._notes.compiles = compiles
+        return 12.3
 
-def test_kernels_count_as_cached_when_machine_code_is_newer_than_its_source(monkeypatch, tmp_path):
-    pretend_cache_in(str(tmp_path), monkeypatch)
-    assert not comparison.kernels_are_cached()
-    index = tmp_path / "kernels.solve_rows_ball-1.py311.nbi"
-    index.touch()
-    source = Path(kernels.__file__).stat().st_mtime
-    os.utime(index, (source + 1, source + 1))
-    assert comparison.kernels_are_cached()
-    os.utime(index, (source - 1, source - 1))
-    assert not comparison.kernels_are_cached()
-
-
-def test_without_a_folder_for_the_cache_nothing_is_cached(monkeypatch):
-    pretend_cache_in(None, monkeypatch)
-    assert not comparison.kernels_are_cached()
-
-
-@pytest.mark.parametrize("cached", [True, False])
-def test_compiling_is_announced_only_when_it_happens(split, monkeypatch, tmp_path, cached):
-    monkeypatch.setattr(demo, "kernels_are_cached", lambda: cached)
+    monkeypatch.setattr(demo, "compile_kernels", prepare)
     messages = console(width=100)
-    demo.run(split, 0, 2, 0, tmp_path / "plot.png", console(width=100), messages)
-    assert ("Compiling, first run only" in messages.file.getvalue()) is not cached
+    demo._compile(messages)
+    assert messages.file.getvalue() == ("Compiled the kernels in 12 s\n" if compiles else "")
 
 
 # --- terminal -----------------------------------------------------------------------------------------------

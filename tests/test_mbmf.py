@@ -397,6 +397,7 @@ def test_bad_input_is_answered_in_a_sentence(X, y, sentence):
         ({"history_share": 0}, "history_share=0"),
         ({"history_count": -1}, "history_count=-1"),
         ({"initial_step": 0}, "initial_step=0"),
+        ({"initial_step": np.inf}, "initial_step=inf"),
         ({"init": "zeros"}, "init='zeros'"),
     ],
 )

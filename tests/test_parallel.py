@@ -5,16 +5,19 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from boundrec import BMCADMM, BMF, NMF
+from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BayesianMBMF, BoundedSVD
 from boundrec.parallel import (
     INLINE_BELOW,
+    LONGEST_CALL,
     N_RANGES,
     ROW_COST,
     SMALLEST_RANGE,
@@ -33,6 +36,52 @@ def test_ranges_cover_every_row_once_and_share_the_work(counts):
     work = [indptr[stop] - indptr[start] + ROW_COST * (stop - start) for start, stop in ranges]
     fair_share = max(sum(work) / N_RANGES, 2 * SMALLEST_RANGE)  # small work is not cut finely
     assert max(work) <= fair_share + max(counts) + ROW_COST
+
+
+@pytest.mark.parametrize(("n_rows", "n_ratings", "width"), [(60, 10, 800), (100_000, 20, 50), (300, 0, 300)])
+def test_rows_that_solve_wide_systems_are_cut_into_short_calls(n_rows, n_ratings, width):
+    indptr = n_ratings * np.arange(n_rows + 1)
+    ranges = row_ranges(indptr, width=width)
+    assert [row for start, stop in ranges for row in range(start, stop)] == list(range(n_rows))
+    one_row = (n_ratings + ROW_COST + width // 3) * width**2 / 2
+    longest = max(stop - start for start, stop in ranges)
+    assert longest * one_row <= 2 * LONGEST_CALL + one_row
+
+
+def test_the_sampler_and_exact_solves_tell_how_wide_their_systems_are(monkeypatch):
+    monkeypatch.setattr("boundrec.parallel.LONGEST_CALL", 100)
+    calls = []
+    run = RowPool.run
+
+    def counted(self, kernel, *arguments, **settings):
+        def call(*inner):
+            calls.append(kernel.__name__)
+            kernel(*inner)
+
+        run(self, call, *arguments, **settings)
+
+    monkeypatch.setattr(RowPool, "run", counted)
+    X, y = [(row, row % 7) for row in range(60)], np.arange(60) % 5 + 1.0
+    for model in (BayesianMBMF(3, max_iter=1), MBMF(3, max_iter=1), MBMF(3, max_iter=1, constraint="sphere")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.set_params(bounds=(1, 5), random_state=0, n_jobs=1).fit(X, y)
+    for kernel in ("sample_rows", "solve_rows_ball", "solve_rows_sphere"):
+        assert calls.count(kernel) > 2, kernel  # one for each side is the least
+
+
+@pytest.mark.parametrize("model", [MF(2, solver="sgd"), BoundedSVD(2, solver="sgd", bounds=(1, 5))])
+def test_an_epoch_in_several_calls_is_the_same_epoch(model, monkeypatch):
+    X = [(user, item) for user in range(5) for item in range(4)]
+    y, weights = np.arange(20) % 5 + 1.0, np.arange(20) % 3 + 0.5
+    model.set_params(max_iter=3, random_state=0)
+    for sample_weight in (None, weights):
+        whole = clone(model).fit(X, y, sample_weight=sample_weight)
+        with monkeypatch.context() as cut:
+            cut.setattr("boundrec.models.gradient.AT_ONCE", 7)
+            parts = clone(model).fit(X, y, sample_weight=sample_weight)
+        assert np.array_equal(parts.user_factors_, whole.user_factors_)
+        assert np.array_equal(parts.item_factors_, whole.item_factors_)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

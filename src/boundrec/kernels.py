@@ -9,15 +9,17 @@ Sums are in float64 whatever the arrays hold, and so are normal matrices and all
 product of two float32 entries, of which predictions are sums, is itself rounded to float32: as exact as they are.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
+from math import erf, erfc
 from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from boundrec.compiling import compiled
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 _MATHS = {"contract", "reassoc", "nsz", "arcp"}
@@ -29,17 +31,7 @@ _MAX_NEWTON = 50
 _MAX_EXPONENT = 50.0
 
 
-def _compiled(function: Callable[..., Any], maths: set[str] = _MATHS) -> Callable[..., Any]:
-    """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
-    settings: dict[str, Any] = {"nogil": True, "fastmath": maths, "error_model": "numpy"}
-    try:
-        compiled: Callable[..., Any] = njit(cache=True, **settings)(function)
-    except RuntimeError:  # no folder for the cache can be written: compile afresh in every process
-        warnings.warn(
-            "no folder to keep compiled kernels in: set NUMBA_CACHE_DIR to save their compilation.", stacklevel=2
-        )
-        compiled = njit(**settings)(function)
-    return compiled
+_compiled = partial(compiled, maths=_MATHS)
 
 
 # --- predictions, errors, gradients -------------------------------------------------------------------------
@@ -807,7 +799,7 @@ def multiply_rows(csr, fixed, ridge, rows, start, stop):
 
 
 # Reordered sums would be vectorised by gathers, which take twice as long as one load after the other.
-_compiled_in_order = partial(_compiled, maths=_MATHS - {"reassoc"})
+_compiled_in_order = partial(compiled, maths=_MATHS - {"reassoc"})
 
 
 @_compiled_in_order
@@ -1162,6 +1154,11 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _TRIES, _CHAIN_STEPS = 10, 5
 #: Pairs of draws from which a row's conditional mean is taken.
 _PAIRS = 8
+#: Proposals for one number, of which one in three or more is accepted, before the distribution function is inverted:
+#: that they all fail by chance is next to impossible, but far out in the tails rounding lets none pass.
+_PROPOSALS = 100
+#: Shifts of a precision's diagonal to try, from rounding error up to the diagonal itself.
+_SHIFTS = 18
 
 
 @_compiled
@@ -1192,10 +1189,50 @@ def _fill_normal(state, out):
 
 
 @_compiled
+def _mills(x):
+    """(1 − Φ(x))/φ(x) for x ≥ 0: by erfc where that has digits left, else by Laplace's continued fraction."""
+    if x < 4.0:
+        return np.sqrt(0.5 * np.pi) * np.exp(0.5 * x * x) * erfc(x * np.sqrt(0.5))
+    denominator = x
+    for k in range(30, 0, -1):
+        denominator = x + k / denominator
+    return 1.0 / denominator
+
+
+@_compiled
+def _log_tail(low, width):
+    """log of (1 − Φ(low + width))/(1 − Φ(low)) for low ≥ 0: no difference of large logarithms, however far the tail.
+
+    Short widths by two terms of the series, for the ratio of the tails is then too close to 1.
+    """
+    hazard = 1.0 / _mills(low)
+    if width * hazard < 1e-5:
+        return -width * hazard * (1.0 + 0.5 * (hazard - low) * width)
+    return -width * (low + 0.5 * width) + np.log(_mills(low + width) * hazard)
+
+
+@_compiled
+def _tail_by_inverse(share, low, high):
+    """The number with this share of the normal's mass within [low, high] below it, 0 ≤ low < high.
+
+    Newton's method on the logarithm of the tail, which is concave: from the right it comes down to the root.
+    """
+    width = high - low
+    wanted = np.log1p(share * np.expm1(_log_tail(low, width)))
+    step = min(-wanted * _mills(low), width)
+    for _ in range(_MAX_NEWTON):
+        change = (_log_tail(low, step) - wanted) * _mills(low + step)
+        step = min(max(step + change, 0.0), width)
+        if not abs(change) > 1e-15 * step:
+            break
+    return min(low + step, high)
+
+
+@_compiled
 def _tail_normal(state, low, high):
     """A standard normal number within [low, high], 0 ≤ low: exponential or uniform proposals (Robert 1995)."""
     rate = 0.5 * (low + np.sqrt(low * low + 4.0))
-    while True:
+    for _ in range(_PROPOSALS):
         if rate * (high - low) > 1.0:
             x = low - np.log(_uniform(state)) / rate
             accept = np.exp(-0.5 * (x - rate) * (x - rate))
@@ -1204,16 +1241,28 @@ def _tail_normal(state, low, high):
             accept = np.exp(0.5 * (low * low - x * x))
         if x <= high and _uniform(state) <= accept:
             return x
+    return _tail_by_inverse(_uniform(state), low, high)
+
+
+@_compiled
+def _normal_by_inverse(state, low, high):
+    """A standard normal number within [low, high], which holds zero: one half by its mass, then a place in it."""
+    below, above = erf(-low * np.sqrt(0.5)), erf(high * np.sqrt(0.5))
+    if _uniform(state) * (below + above) < below:
+        return -_tail_by_inverse(_uniform(state), 0.0, -low)
+    return _tail_by_inverse(_uniform(state), 0.0, high)
 
 
 @_compiled
 def truncated_normal(state, low, high):
-    """A standard normal number within [low, high], exactly."""
+    """A standard normal number within [low, high], exactly; the lower end where nothing lies between the two."""
+    if not low < high:
+        return low
     if low >= 0.0:
         return _tail_normal(state, low, high)
     if high <= 0.0:
         return -_tail_normal(state, -high, -low)
-    while True:  # the interval holds zero
+    for _ in range(_PROPOSALS):  # the interval holds zero
         if high - low > 2.5:
             size = np.sqrt(-2.0 * np.log(_uniform(state)))
             x = size * np.cos(2.0 * np.pi * _uniform(state))
@@ -1223,6 +1272,7 @@ def truncated_normal(state, low, high):
             x = low + (high - low) * _uniform(state)
             if _uniform(state) <= np.exp(-0.5 * x * x):
                 return x
+    return _normal_by_inverse(state, low, high)
 
 
 @_compiled
@@ -1313,11 +1363,29 @@ def _mean_in_ball(L, mean, radius, state, z, x, spread):
 
 
 @_compiled
+def _factorise_safely(A, L):
+    """L Lᵀ = A, with the least of a few shifts of its diagonal that keep rounding from making it indefinite.
+
+    False where none does, for A is not finite.
+    """
+    trace = 0.0
+    for k in range(A.shape[0]):
+        trace += A[k, k]
+    shift = 0.0
+    for _ in range(_SHIFTS):
+        if _cholesky(A, shift, L):
+            return trace < np.inf
+        shift = max(10.0 * shift, 1e-16 * trace)
+    return False
+
+
+@_compiled
 def sample_rows(csr, fixed, radius, prior, noise, key, out, start, stop):
     """Draw each row from its conditional: x = w/r ~ N(m, P⁻¹) within ‖x‖ ≤ radius[1], v ~ N(w·h, 1/noise).
 
     ``prior`` is (P, P m); ``radius`` is (r, the largest ‖x‖). Precision noise·r²A + P, linear part noise·r·b + P m.
     ``out`` is (rows, means, spreads): the draws, in place, and, unless these are empty, what they are draws of.
+    A row whose precision is beyond all numbers stays as it is.
     """
     magnitude, most = radius
     P, Pm = prior
@@ -1334,7 +1402,11 @@ def sample_rows(csr, fixed, radius, prior, noise, key, out, start, stop):
             for m in range(k + 1):
                 A[k, m] = noise * r * r * A[k, m] + P[k, m]
             x[k] = rows[i, k] / r
-        _cholesky(A, 0.0, L)
+        if not _factorise_safely(A, L):
+            if means.shape[0] > 0:
+                means[i] = rows[i]
+                spreads[i] = 0.0
+            continue
         _solve_lower(L, mean)
         _solve_upper(L, mean)
         state[0] = key + np.uint64(i) * np.uint64(0xD1342543DE82EF95)

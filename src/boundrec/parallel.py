@@ -23,13 +23,20 @@ FEW_RANGES = 8
 SMALLEST_RANGE = 10_000
 #: What a row costs besides its ratings, in ratings: solving its small system.
 ROW_COST = 8
+#: Multiplications after which a kernel should return, some tenths of a second: until then Ctrl-C is not heard.
+LONGEST_CALL = 200_000_000
 
 
-def row_ranges(indptr: NDArray[np.int64], n_ranges: int = N_RANGES) -> list[tuple[int, int]]:
-    """Cut the rows into ranges of about equal work, at most ``n_ranges`` of them and none too small."""
+def row_ranges(indptr: NDArray[np.int64], n_ranges: int = N_RANGES, width: int = 0) -> list[tuple[int, int]]:
+    """Cut the rows into ranges of about equal work, at most ``n_ranges`` of them and none too small.
+
+    ``width`` is that of the small system which each row solves, if it does: a rating then takes width²/2
+    multiplications and the row as many as width/3 ratings, and there are as many ranges as keep calls short.
+    """
     n_rows = len(indptr) - 1
-    work = indptr + ROW_COST * np.arange(n_rows + 1, dtype=np.int64)
-    n_ranges = min(n_ranges, max(1, int(work[-1]) // SMALLEST_RANGE))
+    work = indptr + (ROW_COST + width // 3) * np.arange(n_rows + 1, dtype=np.int64)
+    n_short = int(work[-1]) * width**2 // (2 * LONGEST_CALL)
+    n_ranges = max(min(n_ranges, int(work[-1]) // SMALLEST_RANGE), n_short, 1)
     targets = np.linspace(0, work[-1], n_ranges + 1)[1:-1]
     cuts = np.unique(np.concatenate([[0], np.searchsorted(work, targets), [n_rows]]))
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
@@ -59,7 +66,7 @@ class RowPool:
     def __init__(self, n_jobs: int | None, n_entries: int) -> None:
         self._threads = threads_for(n_jobs, n_entries)
         self._executor = None if self._threads == 1 else ThreadPoolExecutor(self._threads)
-        self._ranges: dict[tuple[int, int], tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
+        self._ranges: dict[tuple[int, int, int], tuple[NDArray[np.int64], list[tuple[int, int]]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -71,16 +78,21 @@ class RowPool:
             self._executor.shutdown(wait=True, cancel_futures=True)
 
     def run(
-        self, kernel: Callable[..., Any], indptr: NDArray[np.int64], *arguments: Any, n_ranges: int = N_RANGES
+        self,
+        kernel: Callable[..., Any],
+        indptr: NDArray[np.int64],
+        *arguments: Any,
+        n_ranges: int = N_RANGES,
+        width: int = 0,
     ) -> None:
-        """Call ``kernel(*arguments, start, stop)`` over all rows.
+        """Call ``kernel(*arguments, start, stop)`` over all rows, in the ranges of `row_ranges`.
 
         Named tuples go in as plain ones: Numba's cache on disk would otherwise hold on to their class by name.
         """
         arguments = tuple(tuple(a) if isinstance(a, tuple) else a for a in arguments)
-        key = id(indptr), n_ranges
+        key = id(indptr), n_ranges, width
         if key not in self._ranges:  # the array is kept beside its ranges, so its id stays its own
-            self._ranges[key] = indptr, row_ranges(indptr, n_ranges)
+            self._ranges[key] = indptr, row_ranges(indptr, n_ranges, width)
         ranges = self._ranges[key][1]
         if self._executor is None:
             for start, stop in ranges:

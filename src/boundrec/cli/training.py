@@ -218,12 +218,8 @@ def train(
 
     Ctrl-C ends everything, or, to keep the model of the last sweep, only the fit.
     """
-    from boundrec.demo.comparison import kernels_are_cached
-
     if history is not None and "history_share" not in model.get_params():
         raise typer.BadParameter(f"--history: {name} has one range for all; only mbmf and bayesian learn from history.")
-    if not kernels_are_cached():
-        say("Compiling, first run only: this takes a minute or two.")
     began = time.perf_counter()
     with live_objective(name, model._most_iterations()) as callback, warnings.catch_warnings():
         if not keep_when_interrupted:

@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -118,17 +117,6 @@ def models(n_factors: int, seed: int) -> dict[str, Any]:
 
 
 # --- compiling ------------------------------------------------------------------------------------------------
-
-
-def kernels_are_cached() -> bool:
-    """Whether an earlier run has left machine code on disk that is newer than its source."""
-    from boundrec import kernels
-
-    folder = kernels.solve_rows_ball.stats.cache_path  # type: ignore[attr-defined]
-    if folder is None:
-        return False
-    compiled = Path(folder).glob("kernels.solve_rows_ball-*.nbi")
-    return any(index.stat().st_mtime > Path(kernels.__file__).stat().st_mtime for index in compiled)
 
 
 def compile_kernels() -> float:

@@ -32,6 +32,11 @@ from boundrec.models.stopping import StoppingRule, Sweep
 from boundrec.parallel import RowPool
 from boundrec.ratings import Csr, Ratings
 
+#: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
+LEAST_NOISE = 1e-3
+#: The least variance with a precision that is finite.
+TINY = float(np.finfo(float).tiny)
+
 
 def slack_for(n_factors: int) -> float:
     """How far the fit may pass the range: every coordinate's posterior spread takes up some of the ball."""
@@ -282,7 +287,7 @@ class BayesianMBMF(BoundedModel):
         self.user_factors_, self.item_factors_ = users.factors, items.factors
         by_user = users.csr
         errors, counted = np.empty(len(users.factors)), float(by_user.row_weights().sum())
-        prior = PRIOR_NOISE * max(float(by_user.data.var()), np.finfo(float).tiny)
+        prior = PRIOR_NOISE * self._spread_of(ratings, by_user)
         while True:
             sweep = self.n_iter_ + 1
             with_means = sweep in self._kept.sweeps or (self._held_out is not None and sweep > self._burn_in)
@@ -290,7 +295,7 @@ class BayesianMBMF(BoundedModel):
             of_users = sample_side(users, items, 1.0 / variance, pool, rng, with_means)
             pool.run(squared_errors, by_user.indptr, by_user, users.factors, items.factors, errors)
             total = float(errors.sum())
-            variance = (total + prior) / (2.0 * rng.gamma((counted + PRIOR_NOISE) / 2))
+            variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
             self._last = Sample(users, items, of_users, of_items, variance)
             if sweep in self._kept.sweeps:
                 self._kept.add(self._last)
@@ -310,7 +315,17 @@ class BayesianMBMF(BoundedModel):
         mean = float(share.mean()) / self.slack_
         users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
         items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
-        return users, items, max(float(by_user.data.var()), np.finfo(float).tiny)
+        return users, items, self._spread_of(ratings, by_user)
+
+    def _spread_of(self, ratings: Ratings, centred: Csr) -> float:
+        """Variance of the ratings around their centres, which is what the noise is guessed to be before any sweep.
+
+        Ratings that are all the same would have none, and leave the sampler without a unit: a thousandth of the range
+        is the least.
+        """
+        half_widths = self._ranges.product(ratings.user_of_rating(), centred.indices)
+        least = (LEAST_NOISE * float(half_widths.mean())) ** 2
+        return max(float(centred.data.var()), least, TINY)
 
     def _to_go_on_from(self) -> Chain | None:
         return self._chain if self.warm_start else None

@@ -21,6 +21,8 @@ GROW, SHRINK = 1.1, 2.0
 SUFFICIENT = 1e-4
 #: Below this share of the first a step changes nothing any more.
 SMALLEST_STEP = 1e-30
+#: An infinite step could be halved for ever.
+LONGEST_STEP = float(np.finfo(float).max)
 
 
 class MovingSide:
@@ -138,5 +140,5 @@ class Descent(Generic[S]):
         accepted = objective < required
         grow = 2.0 if self._step == "line-search" else GROW
         for side in sides:
-            side.step = step * grow if accepted else step / SHRINK
+            side.step = min(step * grow, LONGEST_STEP) if accepted else step / SHRINK
         return accepted

@@ -45,10 +45,11 @@ def half_step(side: Side, other: Side, pool: RowPool, constraint: str, ridge: fl
     from boundrec.kernels import solve_rows_ball, solve_rows_sphere
 
     free, features = free_part(side, other, pool)
+    given, width = (free.csr, features, free.radius), features.shape[1]
     if constraint == "ball":
-        pool.run(solve_rows_ball, free.csr.indptr, free.csr, features, free.radius, ridge, free.factors)
+        pool.run(solve_rows_ball, free.csr.indptr, *given, ridge, free.factors, width=width)
     else:
-        pool.run(solve_rows_sphere, free.csr.indptr, free.csr, features, free.radius, free.factors)
+        pool.run(solve_rows_sphere, free.csr.indptr, *given, free.factors, width=width)
     put_back(free, side)
 
 

@@ -62,8 +62,8 @@ def draw_rows(
     ball = side.radius, float(np.sqrt(1 - HELD_SHARE))
     weighed = prior.precision, prior.precision @ prior.mean
     key = rng.integers(2**64, dtype=np.uint64)
-    out = free.factors, means, spread
-    pool.run(sample_rows, free.csr.indptr, free.csr, features, ball, weighed, precision, key, out)
+    out, width = (free.factors, means, spread), features.shape[1]
+    pool.run(sample_rows, free.csr.indptr, free.csr, features, ball, weighed, precision, key, out, width=width)
     put_back(free, side)
     rows = np.insert(means, held, side.factors[:, held], axis=1) if with_means else means
     return Conditional(prior, rows, spread)

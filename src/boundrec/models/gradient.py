@@ -23,6 +23,8 @@ from boundrec.ratings import Csr, Ratings
 USER_BIAS, ITEM_BIAS = 0, 1
 #: Spread of random factors that start around zero.
 SPREAD = 0.1
+#: Ratings that one call of an epoch's kernel visits: Ctrl-C is heard between calls.
+AT_ONCE = 1_000_000
 
 
 class Loss(NamedTuple):
@@ -201,7 +203,9 @@ class GradientModel(RivalModel):
         while True:
             order = rng.permutation(len(entries[0]))
             shuffled = tuple(values[order] if values.size else values for values in entries)
-            loss.epoch(shuffled, W, H, columns, rate, descent.ridge, *loss.settings)
+            for start in range(0, len(order), AT_ONCE):
+                some = tuple(values[start : start + AT_ONCE] for values in shuffled)
+                loss.epoch(some, W, H, columns, rate, descent.ridge, *loss.settings)
             value = descent.value()
             if not np.isfinite(value):
                 raise ValueError(

@@ -304,7 +304,7 @@ class MBMF(BoundedModel):
     def _check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
         super()._check_settings()
-        if not is_number(self.initial_step) or not self.initial_step > 0:
+        if not is_number(self.initial_step) or not 0 < self.initial_step < np.inf:
             raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
         if self.biases not in (True, False, "auto"):
             raise ValueError(f'biases={self.biases!r}: give True, False or "auto".')

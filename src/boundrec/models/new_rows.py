@@ -59,7 +59,7 @@ def start_exactly(model: Any, kind: str, magnitudes: Floats) -> Learned:
     elif model.constraint == "sphere":
         mean = (factors / getattr(model, f"{kind}_magnitudes_")[:, None]).mean(axis=0, dtype=np.float64)
         blocks = mean.reshape(-1, model.n_factors)
-        blocks[~blocks.any(axis=1), 0] = 1.0
+        blocks[np.linalg.norm(blocks, axis=1) == 0, 0] = 1.0
         unit = (blocks / np.linalg.norm(blocks, axis=1, keepdims=True)).ravel() / np.sqrt(len(blocks))
     rows = np.sqrt(model.slack_) * magnitudes[:, None] * unit
     learned = {f"{kind}_factors_": rows.astype(factors.dtype)}

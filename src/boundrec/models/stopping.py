@@ -34,7 +34,7 @@ class StoppingRule:
     def __init__(self, tol: float, patience: int, mode: str = "relative", may_rise: bool = False) -> None:
         self._tol, self._patience, self._relative = tol, patience, mode == "relative"
         self._lowest = -tol if may_rise else -np.inf
-        self._previous, self._zero = np.inf, 0.0
+        self._previous, self._zero, self._first = np.inf, 0.0, 0.0
         self._calm = 0
         self.decrease = np.inf
 
@@ -43,7 +43,7 @@ class StoppingRule:
         if sweep.accepted:
             self.decrease = self._previous - sweep.objective
             if not np.isfinite(self._previous):
-                self._zero = NOTHING * abs(sweep.objective) or 1.0
+                self._first, self._zero = abs(sweep.objective), NOTHING * abs(sweep.objective) or 1.0
             elif self._relative:
                 self.decrease /= max(abs(self._previous), self._zero)
             self._calm = self._calm + 1 if self._lowest <= self.decrease < self._tol else 0
@@ -52,8 +52,12 @@ class StoppingRule:
 
     @property
     def still_falling(self) -> bool:
-        """Whether the last decrease was so far above the tolerance that stopping now is worth a warning."""
-        return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol
+        """Whether the last decrease was so far above the tolerance that stopping now is worth a warning.
+
+        Not where the objective itself is within the tolerance of nothing, beside where it began.
+        """
+        nearly_nothing = self._relative and abs(self._previous) <= self._tol * self._first
+        return np.isfinite(self.decrease) and self.decrease > 1000 * self._tol and not nearly_nothing
 
     @property
     def decrease_in_words(self) -> str:
