@@ -671,7 +671,8 @@ def test_a_newer_file_says_so(saved):
         saved.write_bytes(content)
 
 
-def test_an_older_file_gets_the_defaults_of_what_it_lacks(saved):
+def test_an_older_file_gets_the_defaults_of_what_it_lacks(saved, fitted):
+    fitted["exact sphere"].save(saved)
     header, data = dissect(saved.read_bytes())
     inside("values", slack=None)(header, data)
     inside("settings", n_restarts=None, tol_mode=None)(header, data)

@@ -1,0 +1,177 @@
+"""What a model from a file must be before anybody uses it: a checksum tells damage, not who wrote the file.
+
+Whatever passes here predicts finite numbers inside its ranges and takes in new ratings. Each refusal is the end of a
+sentence that begins with the file's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.models.base import FactorisationModel
+from boundrec.models.bounded import BoundedModel
+from boundrec.models.slack import STEEPEST
+from boundrec.ranges import check_bounds, frame_for
+from boundrec.recommend import norms
+
+Floats = NDArray[np.floating]
+
+SIDES = ("user", "item")
+#: What rounding, in float32 too, may add to a norm, a mean or a product, relative to its size.
+ROUNDING = 1e-4
+
+
+def check_agreement(model: FactorisationModel) -> None:
+    """Refuse a model whose settings and learned values do not go together; of the rows only the factors are not read.
+
+    A model whose settings were changed after its fit is one of these.
+    """
+    _check_means(model)
+    _check_widths(model)
+    if isinstance(model, BoundedModel):
+        _check_ranges(model)
+    if "noise_variances_" in model.STATE:
+        _check_samples(model)
+
+
+def check_factors(model: FactorisationModel) -> None:
+    """Refuse factors that are not finite, or too long: in bounded models for their magnitudes. Reads all of them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(model, BoundedModel):
+            for kind in SIDES:
+                _check_balls(model, kind)
+            return
+        longest = [float(norms(getattr(model, f"{kind}_factors_")).max()) for kind in SIDES]
+    if not np.isfinite(longest[0] * longest[1]):
+        raise ValueError("its factors are not finite, or too large to be multiplied.")
+
+
+# --- every model --------------------------------------------------------------------------------------------
+
+
+def _check_means(model: FactorisationModel) -> None:
+    """Somebody was trained, and what answers for the others lies inside the declared bounds."""
+    bounds = check_bounds(model.bounds)
+    room = ROUNDING * max(abs(end) for end in (*bounds, model.mean_) if end is not None)
+    low = -np.inf if bounds[0] is None else bounds[0] - room
+    high = np.inf if bounds[1] is None else bounds[1] + room
+    for kind in SIDES:
+        if not getattr(model, f"_{kind}_seen").any():
+            raise ValueError(f"none of its {kind}s has a training rating.")
+        means = getattr(model, f"{kind}_means_")
+        _check_finite(f"{kind}_means", means)
+        if min(means.min(), model.mean_) < low or max(means.max(), model.mean_) > high:
+            raise ValueError(f"the means of its {kind}s lie outside bounds={model.bounds!r}.")
+
+
+def _check_widths(model: FactorisationModel) -> None:
+    """The factors have the columns of ``n_factors``, once for each model that this one averages."""
+    width, shared = model.user_factors_.shape[1], model._n_bias_columns()
+    n_averaged = (width - shared) // model.n_factors
+    if isinstance(model, BoundedModel):
+        biases = [getattr(model, f"{kind}_biases_") for kind in SIDES]
+        told = {rows.shape[1] for rows in biases if rows is not None} or {max(n_averaged, 1)}
+        whole = told == {n_averaged} and (biases[0] is None) == (biases[1] is None)
+    else:
+        whole = n_averaged == 1
+    if not whole or width != shared + n_averaged * model.n_factors:
+        raise ValueError(f"its factors have {width} columns, which does not go with n_factors={model.n_factors!r}.")
+
+
+def _check_finite(name: str, values: Floats) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(f"its {name!r} are not finite.")
+
+
+def _check_positive(name: str, values: Any) -> None:
+    if not (np.isfinite(values) & (np.asarray(values) > 0)).all():
+        raise ValueError(f"its {name!r} are not positive numbers.")
+
+
+# --- bounded models -----------------------------------------------------------------------------------------
+
+
+def _check_ranges(model: BoundedModel) -> None:
+    """Ranges around the centre of the declared bounds, none of them wider than these leave room for."""
+    ranges, frame = model._ranges, model._ranges.frame
+    if not 1 <= model.slack_ < STEEPEST:
+        raise ValueError(f"its slack is {model.slack_:g}, not at least 1 and below {STEEPEST:g}.")
+    declared = frame_for(check_bounds(model.bounds), model.form, frame.offset)
+    uncapped = replace(declared, limit=np.inf, lower=-np.inf, upper=np.inf)
+    if frame != declared and not (model.magnitudes == "paper" and frame == uncapped):
+        raise ValueError(f"its ranges are not those of bounds={model.bounds!r} and form={model.form!r}.")
+    parts = {"user": ranges.user, "item": ranges.item, "unknown_user": ranges.unknown_user}
+    parts |= {"unknown_item": ranges.unknown_item, "overall": 1.0 if ranges.overall is None else ranges.overall}
+    for name, values in parts.items():
+        _check_positive(f"ranges.{name}", values)
+    for kind in SIDES:
+        own, shown = getattr(ranges, kind), getattr(model, f"{kind}_magnitudes_")
+        if own is not shown and not np.array_equal(own, shown):
+            raise ValueError(f"its magnitudes of {kind}s are not those of its ranges.")
+    widest = float(ranges.user.max()) * float(ranges.item.max())
+    if widest > frame.limit * (1 + ROUNDING):
+        raise ValueError(f"its magnitudes multiply to {widest:g}, past the {frame.limit:g} that its bounds leave.")
+    narrowest = float(ranges.user.min()) * float(ranges.item.min())
+    if not narrowest > 0 or not np.isfinite(model.slack_ * _widest(model) + abs(frame.offset)):
+        raise ValueError("its magnitudes are too small or too large to be multiplied.")
+
+
+def _widest(model: BoundedModel) -> float:
+    """The largest half-width of a range, of somebody unknown too."""
+    ranges = model._ranges
+    user, item = max(float(ranges.user.max()), ranges.unknown_user), max(float(ranges.item.max()), ranges.unknown_item)
+    return float(user) * float(item)
+
+
+def _check_balls(model: BoundedModel, kind: str) -> None:
+    """Rows, and the biases of each model that this one averages, within √slack times their magnitudes."""
+    factors, biases = getattr(model, f"{kind}_factors_"), getattr(model, f"{kind}_biases_")
+    radius = np.sqrt(model.slack_) * getattr(model._ranges, kind)
+    most = radius * (1 + ROUNDING) + factors.shape[1] * float(np.finfo(factors.dtype).smallest_subnormal)
+    if not (norms(factors) <= most).all() or not (biases is None or (np.abs(biases) <= most[:, None]).all()):
+        raise ValueError(f"its factors of {kind}s are not finite, or longer than their magnitudes allow.")
+
+
+# --- samples ------------------------------------------------------------------------------------------------
+
+
+def _check_samples(model: Any) -> None:
+    """Priors that rows can be drawn from, and variances whose sum and root are finite."""
+    if model.user_prior_means_.shape[1] != model.n_factors + 1 or model.user_spread_.shape[1] != 2:
+        raise ValueError(f"its samples do not go with n_factors={model.n_factors!r}.")
+    _check_positive("noise_variances", model.noise_variances_)
+    spreads = 1.0
+    for kind in SIDES:
+        spread = getattr(model, f"{kind}_spread_")
+        if not (spread >= 0).all():
+            raise ValueError(f"its '{kind}_spread' are not variances.")
+        variances = _prior_variances(
+            kind, getattr(model, f"{kind}_prior_means_"), getattr(model, f"{kind}_prior_precisions_")
+        )
+        magnitude = max(float(getattr(model._ranges, kind).max()), getattr(model._ranges, f"unknown_{kind}"))
+        spreads *= max(float(spread.max()), model.slack_ * magnitude * magnitude * max(variances, 1.0))
+    with np.errstate(over="ignore", divide="ignore"):
+        usable = np.isfinite([model.n_factors * spreads, model.noise_**2, (1 / model.noise_variances_).max()])
+    if not usable.all() or not model.noise_**2 > 0:
+        raise ValueError("the variances of its samples are too small or too large to be worked with.")
+
+
+def _prior_variances(kind: str, means: Floats, precisions: Floats) -> float:
+    """The largest variance of a prior; refuses priors that nothing can be drawn from."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.linalg.cholesky(precisions)
+            variances = np.diagonal(np.linalg.inv(precisions), axis1=-2, axis2=-1)
+            weighed = np.einsum("sij,sj->si", precisions, means)
+            skew = np.abs(precisions - np.swapaxes(precisions, -2, -1)).max()
+        even = skew <= ROUNDING * np.abs(precisions).max()
+        usable = even and bool(np.isfinite(weighed).all() and (variances > 0).all())
+    except np.linalg.LinAlgError:
+        usable = False
+    if not usable:
+        raise ValueError(f"the priors of its {kind}s are no normal distributions.")
+    return float(variances.max())
