@@ -38,6 +38,13 @@ def check_agreement(model: FactorisationModel) -> None:
         _check_samples(model)
 
 
+def check_ratings(model: FactorisationModel) -> None:
+    """Refuse ratings outside the declared bounds, where a file has ratings."""
+    if model._ratings is not None:
+        data = model._ratings.by_user.data
+        _check_inside(model, "ratings that it holds", float(data.min()), float(data.max()))
+
+
 def check_factors(model: FactorisationModel) -> None:
     """Refuse factors that are not finite, or too long: in bounded models for their magnitudes. Reads all of them."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -55,17 +62,20 @@ def check_factors(model: FactorisationModel) -> None:
 
 def _check_means(model: FactorisationModel) -> None:
     """Somebody was trained, and what answers for the others lies inside the declared bounds."""
-    bounds = check_bounds(model.bounds)
-    room = ROUNDING * max(abs(end) for end in (*bounds, model.mean_) if end is not None)
-    low = -np.inf if bounds[0] is None else bounds[0] - room
-    high = np.inf if bounds[1] is None else bounds[1] + room
     for kind in SIDES:
         if not getattr(model, f"_{kind}_seen").any():
             raise ValueError(f"none of its {kind}s has a training rating.")
         means = getattr(model, f"{kind}_means_")
         _check_finite(f"{kind}_means", means)
-        if min(means.min(), model.mean_) < low or max(means.max(), model.mean_) > high:
-            raise ValueError(f"the means of its {kind}s lie outside bounds={model.bounds!r}.")
+        _check_inside(model, f"means of its {kind}s", min(means.min(), model.mean_), max(means.max(), model.mean_))
+
+
+def _check_inside(model: FactorisationModel, what: str, least: float, most: float) -> None:
+    """Values inside the declared bounds, but for rounding."""
+    low, high = check_bounds(model.bounds)
+    room = ROUNDING * max(abs(least), abs(most))
+    if (low is not None and least < low - room) or (high is not None and most > high + room):
+        raise ValueError(f"the {what} lie outside bounds={model.bounds!r}.")
 
 
 def _check_widths(model: FactorisationModel) -> None:
@@ -112,28 +122,37 @@ def _check_ranges(model: BoundedModel) -> None:
         own, shown = getattr(ranges, kind), getattr(model, f"{kind}_magnitudes_")
         if own is not shown and not np.array_equal(own, shown):
             raise ValueError(f"its magnitudes of {kind}s are not those of its ranges.")
-    widest = float(ranges.user.max()) * float(ranges.item.max())
+    largest = _largest(model)
+    widest = largest["user"] * largest["item"]
+    if model.on_contradiction == "widen":  # which leaves those of the unknown as they were
+        widest = float(ranges.user.max()) * float(ranges.item.max())
     if widest > frame.limit * (1 + ROUNDING):
         raise ValueError(f"its magnitudes multiply to {widest:g}, past the {frame.limit:g} that its bounds leave.")
     narrowest = float(ranges.user.min()) * float(ranges.item.min())
-    if not narrowest > 0 or not np.isfinite(model.slack_ * _widest(model) + abs(frame.offset)):
+    if not narrowest > 0 or not np.isfinite(model.slack_ * largest["user"] * largest["item"] + abs(frame.offset)):
         raise ValueError("its magnitudes are too small or too large to be multiplied.")
 
 
-def _widest(model: BoundedModel) -> float:
-    """The largest half-width of a range, of somebody unknown too."""
+def _largest(model: BoundedModel) -> dict[str, float]:
+    """The largest magnitude of each side, that of somebody unknown or new among them."""
     ranges = model._ranges
-    user, item = max(float(ranges.user.max()), ranges.unknown_user), max(float(ranges.item.max()), ranges.unknown_item)
-    return float(user) * float(item)
+    new = min(ranges.overall or 0.0, float(np.sqrt(ranges.frame.limit)))
+    return {
+        "user": max(float(ranges.user.max()), float(ranges.unknown_user), new),
+        "item": max(float(ranges.item.max()), float(ranges.unknown_item), new),
+    }
 
 
 def _check_balls(model: BoundedModel, kind: str) -> None:
     """Rows, and the biases of each model that this one averages, within √slack times their magnitudes."""
     factors, biases = getattr(model, f"{kind}_factors_"), getattr(model, f"{kind}_biases_")
     radius = np.sqrt(model.slack_) * getattr(model._ranges, kind)
-    most = radius * (1 + ROUNDING) + factors.shape[1] * float(np.finfo(factors.dtype).smallest_subnormal)
-    if not (norms(factors) <= most).all() or not (biases is None or (np.abs(biases) <= most[:, None]).all()):
+    room = radius * ROUNDING + factors.shape[1] * float(np.finfo(factors.dtype).smallest_subnormal)
+    lengths, most = norms(factors), radius + room
+    if not (lengths <= most).all() or not (biases is None or (np.abs(biases) <= most[:, None]).all()):
         raise ValueError(f"its factors of {kind}s are not finite, or longer than their magnitudes allow.")
+    if getattr(model, "constraint", "ball") == "sphere" and not (lengths >= radius - room).all():
+        raise ValueError(f"its factors of {kind}s are shorter than their magnitudes, and constraint='sphere'.")
 
 
 # --- samples ------------------------------------------------------------------------------------------------
@@ -144,7 +163,7 @@ def _check_samples(model: Any) -> None:
     if model.user_prior_means_.shape[1] != model.n_factors + 1 or model.user_spread_.shape[1] != 2:
         raise ValueError(f"its samples do not go with n_factors={model.n_factors!r}.")
     _check_positive("noise_variances", model.noise_variances_)
-    spreads = 1.0
+    largest, spreads, noise = _largest(model), 1.0, model.noise_ * model.noise_
     for kind in SIDES:
         spread = getattr(model, f"{kind}_spread_")
         if not (spread >= 0).all():
@@ -152,11 +171,10 @@ def _check_samples(model: Any) -> None:
         variances = _prior_variances(
             kind, getattr(model, f"{kind}_prior_means_"), getattr(model, f"{kind}_prior_precisions_")
         )
-        magnitude = max(float(getattr(model._ranges, kind).max()), getattr(model._ranges, f"unknown_{kind}"))
-        spreads *= max(float(spread.max()), model.slack_ * magnitude * magnitude * max(variances, 1.0))
+        spreads *= max(float(spread.max()), model.slack_ * largest[kind] * largest[kind] * max(variances, 1.0))
     with np.errstate(over="ignore", divide="ignore"):
-        usable = np.isfinite([model.n_factors * spreads, model.noise_**2, (1 / model.noise_variances_).max()])
-    if not usable.all() or not model.noise_**2 > 0:
+        usable = np.isfinite([model.n_factors * spreads, noise, (1 / model.noise_variances_).max()])
+    if not usable.all() or not noise > 0:
         raise ValueError("the variances of its samples are too small or too large to be worked with.")
 
 

@@ -25,9 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 from boundrec import tensor_file
 from boundrec.columns import short
 from boundrec.ids import IdIndex
-from boundrec.loaded_models import check_agreement, check_factors
+from boundrec.loaded_models import check_agreement, check_factors, check_ratings
 from boundrec.models.base import FactorisationModel
-from boundrec.ranges import Frame, Ranges, check_bounds
+from boundrec.ranges import Frame, Ranges
 from boundrec.ratings import LARGEST, Csr, Ratings, transposed
 from boundrec.recommend import Seen
 from boundrec.stored_values import TextIds, decode, encode
@@ -114,9 +114,8 @@ def _restore(source: Source) -> Any:
     except (TypeError, OverflowError):
         raise ValueError("its settings are damaged.") from None
     vars(model).update(state)
-    if model._ratings is not None:
-        model._ratings.check_bounds(check_bounds(model.bounds))
     check_agreement(model)
+    check_ratings(model)
     if source.verify:
         check_factors(model)
     return model
@@ -498,18 +497,21 @@ def _restore_settings(source: Source, model_class: Any, state: dict[str, Any]) -
     settings = {}
     for name, value in stored.items():
         with _part(name):
-            settings[name] = _restore_setting(value, state)
-        if name == "magnitudes" and not isinstance(settings[name], str) and "learned" not in value:
-            raise ValueError(f"its {name!r} is missing or damaged.")
+            settings[name] = _restore_magnitudes(value, state) if name == "magnitudes" else _restore_setting(value)
     return settings
 
 
-def _restore_setting(stored: Any, state: dict[str, Any]) -> Any:
+def _restore_setting(stored: Any) -> Any:
     if isinstance(stored, dict) and "dtype" in stored:
         return {"float32": np.float32, "float64": np.float64}[stored["dtype"]]
-    if isinstance(stored, dict) and "learned" in stored:
-        user, item = stored["learned"]
-        ranges: Ranges = state["_ranges"]
-        sides = (user, state["user_ids_"], ranges.user), (item, state["item_ids_"], ranges.item)
-        return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)
     return decode(stored)
+
+
+def _restore_magnitudes(stored: Any, state: dict[str, Any]) -> Any:
+    """A word, or those that were learned where some were given."""
+    if isinstance(stored, str):
+        return stored
+    user, item = stored["learned"]
+    ranges: Ranges = state["_ranges"]
+    sides = (user, state["user_ids_"], ranges.user), (item, state["item_ids_"], ranges.item)
+    return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)
