@@ -18,7 +18,7 @@ LAYERS = [
     {"paper"},
     {"report"},
     {"boundrec"},
-    {"persistence", "tensor_file", "stored_values"},
+    {"persistence", "loaded_models", "tensor_file", "stored_values"},
     {"models"},
     {"ranges", "recommend", "splits", "metrics", "datasets", "dataset_files", "npz_files", "synthetic", "tables"},
     {"ratings"},

@@ -722,3 +722,58 @@ def test_rows_are_taken_in_the_order_asked_for(pairs, data):
         for name in ("indices", "data", "weights"):
             values = getattr(csr, name)
             assert not values.size or getattr(taken, name)[ours].tolist() == values[theirs].tolist()
+
+
+def damaged(format, name, values):
+    matrix = sp.coo_array(([5.0, 3.0, 4.0, 1.0], ([0, 0, 1, 2], [0, 1, 1, 2])), (3, 3)).asformat(format)
+    array = np.array(values)
+    if format == "coo":
+        matrix.coords = (array, matrix.col) if name == "row" else (matrix.row, array)
+    else:
+        setattr(matrix, name, array)
+    return matrix
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize(
+    "starts",
+    [
+        [0, 2**63 - 1, -2, 4],  # differences wrap around and are all positive
+        [0, 2**40, 3, 4],
+        [0, 3, 2, 4],
+        [-8, 2, 3, 4],
+        [1, 2, 3, 4],
+        [0, 2, 3, 2**62],
+        [0, 2, 3, 3],
+        [0, 2, 4],
+        [0, 1, 2, 3, 4],
+    ],
+    ids=str,
+)
+def test_a_sparse_matrix_whose_rows_lie_outside_its_entries_is_refused(format, starts):
+    with pytest.raises(ValueError, match=r"the sparse matrix is damaged: its indptr does not cut its 4 entries"):
+        Ratings.from_sparse(damaged(format, "indptr", starts))
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+def test_a_sparse_matrix_with_fewer_indices_than_entries_is_refused(format):
+    with pytest.raises(ValueError, match="the sparse matrix is damaged"):
+        Ratings.from_sparse(damaged(format, "indices", [0, 1, 1]))
+
+
+@pytest.mark.parametrize("number", [-1, 3, 2**32, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize(
+    ("format", "name", "kind"),
+    [("csr", "indices", "item"), ("csc", "indices", "user"), ("coo", "row", "user"), ("coo", "col", "item")],
+)
+def test_a_sparse_matrix_of_users_or_items_that_do_not_exist_is_refused(format, name, kind, number):
+    with pytest.raises(ValueError, match=rf"the sparse matrix has a rating of {kind} {number}, but there are 3 .entry"):
+        Ratings.from_sparse(damaged(format, name, [0, 1, number, 2]))
+
+
+@pytest.mark.parametrize("number", [-1, 2, 2**31 - 1])
+def test_codes_of_users_that_do_not_exist_are_refused(number):
+    users, items = IdIndex(np.array([7, 8])), IdIndex(np.array([1, 2]))
+    codes = np.array([0, number], np.int32)
+    with pytest.raises(ValueError, match=rf"y has a rating of user {number}, but there are 2"):
+        Ratings.from_codes((users, codes), (items, np.array([0, 1], np.int32)), [1.0, 2.0])

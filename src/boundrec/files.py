@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,30 +13,92 @@ from secrets import token_hex
 from tempfile import TemporaryFile
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows, which removes no open file and renames none
+    fcntl = None  # type: ignore[assignment]
+
+#: Names of files in the making.
+TEMPORARY = re.compile(r"\.boundrec-[0-9a-f]{16}\.tmp")
+#: Seconds after which a file in the making counts as left behind, where no lock can tell.
+SURELY_DEAD = 86_400.0
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of ``path`` when all of it is on the disk; until then nothing is changed.
 
-    What is there and is no file, such as a pipe, is written to as it is.
+    What is there and is no file, such as a pipe, is written to as it is. What killed processes left behind of files
+    that they wrote to the same folder is removed.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     if is_special(target):
         with target.open("wb") as stream:
             yield stream
         return
-    temporary = target.with_name(f".boundrec-{token_hex(8)}.tmp")
+    _remove_orphans(target.parent)
+    temporary, file = _new_file(target.parent)
     try:
-        with temporary.open("x+b") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
+            if fcntl is not None:  # under the lock, or somebody might take it for left behind
+                os.replace(temporary, target)
+        if fcntl is None:
+            os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
     _fsync_folder(target.parent)
+
+
+def _new_file(folder: Path) -> tuple[Path, BinaryIO]:
+    """A file under a name of its own, locked as long as it is open: the lock of a killed process is gone."""
+    while True:
+        temporary = folder / f".boundrec-{token_hex(8)}.tmp"
+        file = open(temporary, "x+b")  # noqa: SIM115  the caller closes it
+        if _lock(file.fileno(), wait=True) is not False and temporary.exists():
+            return temporary, file
+        file.close()  # somebody removed it between its creation and the lock
+
+
+def _lock(number: int, wait: bool = False) -> bool | None:
+    """Whether an open file is now locked by us; None where nobody can tell."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return None
+    return True
+
+
+def _remove_orphans(folder: Path) -> None:
+    """Remove what killed processes left behind; a file that somebody is writing is locked."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if TEMPORARY.fullmatch(name):
+                with suppress(OSError):
+                    _remove_if_orphan(folder / name)
+
+
+def _remove_if_orphan(path: Path) -> None:
+    old = time.time() - path.lstat().st_mtime > SURELY_DEAD
+    if fcntl is None:
+        if old:
+            path.unlink()
+        return
+    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        locked = _lock(number)
+        if stat.S_ISREG(os.fstat(number).st_mode) and (old if locked is None else locked):
+            path.unlink()
+    finally:
+        os.close(number)
 
 
 def _fsync_folder(folder: Path) -> None:

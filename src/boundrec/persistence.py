@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -25,9 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from boundrec import tensor_file
 from boundrec.columns import short
 from boundrec.ids import IdIndex
+from boundrec.loaded_models import check_agreement, check_factors, check_ratings
 from boundrec.models.base import FactorisationModel
 from boundrec.ranges import Frame, Ranges
-from boundrec.ratings import Csr, Ratings, transposed
+from boundrec.ratings import LARGEST, Csr, Ratings, transposed
 from boundrec.recommend import Seen
 from boundrec.stored_values import TextIds, decode, encode
 
@@ -43,6 +44,9 @@ MODELS = {
     "NMF": "boundrec.models.nmf",
 }
 FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
+SMALLEST_NUMBER, LARGEST_NUMBER = float(np.finfo(float).smallest_subnormal), float(np.finfo(float).max)
+#: Bytes for each integer id that a table may take in which they are ticked off.
+FEW_PLACES = 16
 #: In front of the kind of an attribute that may be None.
 OPTIONAL = "optional "
 
@@ -69,6 +73,7 @@ def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: 
         "shared": json.dumps(contents.shared),
     }
     with _in_a_sentence(path, "saved"):
+        check_agreement(model)
         tensor_file.write(path, contents.arrays, text)
 
 
@@ -83,7 +88,8 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
     path
         The file.
     verify
-        Compare the content with its checksum. Only skip this for a file that was verified before.
+        Compare the content with its checksum, and look at every value: factors within their magnitudes, items that
+        exist. Only skip this for a file that was verified before.
 
     Returns
     -------
@@ -107,9 +113,13 @@ def _restore(source: Source) -> Any:
     model = model_class(**_restore_settings(source, model_class, state))
     try:
         model._check_settings()
-    except TypeError:
+    except (TypeError, OverflowError):
         raise ValueError("its settings are damaged.") from None
     vars(model).update(state)
+    check_agreement(model)
+    check_ratings(model)
+    if source.verify:
+        check_factors(model)
     return model
 
 
@@ -215,7 +225,7 @@ def _part(name: str) -> Iterator[None]:
     """Say which part of a file cannot be read."""
     try:
         yield
-    except (KeyError, ValueError, TypeError, RecursionError):
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
         raise ValueError(f"its {name!r} is missing or damaged.") from None
 
 
@@ -241,11 +251,30 @@ def _store_number(contents: Contents, name: str, value: Any) -> None:
     contents.values[name] = encode(value)
 
 
-def _restore_number(source: Source, name: str) -> Any:
+def _restore_any_number(source: Source, name: str) -> Any:
     value = source.value(name)
-    if type(value) not in (int, float):
+    if type(value) not in (int, float) or (type(value) is int and abs(value) > LARGEST_NUMBER):
         raise ValueError(f"its {name!r} is no number.")
     return value
+
+
+def _restore_number(source: Source, name: str, least: float = -LARGEST_NUMBER, most: float = LARGEST_NUMBER) -> Any:
+    value = _restore_any_number(source, name)
+    if not least <= value <= most:
+        raise ValueError(f"its {name!r} is {value}, which it cannot be.")
+    return value
+
+
+def _restore_count(source: Source, name: str) -> Any:
+    value = _restore_number(source, name, 0)
+    if type(value) is not int:
+        raise ValueError(f"its {name!r} is {value}, no whole number.")
+    return value
+
+
+def _restore_measured(source: Source, name: str) -> Any:
+    value = _restore_any_number(source, name)
+    return value if np.isnan(value) else _restore_number(source, name, 0.0)
 
 
 def _store_list(contents: Contents, name: str, value: list[float]) -> None:
@@ -256,12 +285,22 @@ def _restore_list(source: Source, name: str) -> list[float]:
     return list(source.array(name, NUMBERS, f"length of {name}").tolist())
 
 
+def _restore_course(source: Source, name: str) -> list[float]:
+    course = source.array(name, NUMBERS, "sweeps")
+    if not course.size or not np.isfinite(course).all():
+        raise ValueError(f"its {name!r} is not the course of a fit.")
+    return list(course.tolist())
+
+
 def _restore_floats(source: Source, name: str, *sizes: str) -> NDArray[np.floating]:
     return source.array(name, FLOATS, *sizes)
 
 
 def _restore_bools(source: Source, name: str, *sizes: str) -> NDArray[np.bool_]:
-    return source.array(name, ("bool",), *sizes)
+    bools = source.array(name, ("bool",), *sizes)
+    if bools.view(np.uint8).max(initial=0) > 1:  # NumPy counts on it when it takes rows by a mask
+        raise ValueError(f"its {name!r} is neither true nor false.")
+    return bools
 
 
 def _store_ranges(contents: Contents, name: str, ranges: Ranges) -> None:
@@ -276,7 +315,7 @@ def _restore_ranges(source: Source, name: str) -> Ranges:
     def numbers(of: type[Frame] | type[Ranges]) -> dict[str, Any]:
         """What a file has of the numbers in a frame or in ranges; the others keep their defaults."""
         parts = [part for part in of.__dataclass_fields__ if part not in ("frame", "user", "item")]
-        return {part: _restore_number(source, f"{name}.{part}") for part in parts if source.holds(f"{name}.{part}")}
+        return {part: _restore_any_number(source, f"{name}.{part}") for part in parts if source.holds(f"{name}.{part}")}
 
     user, item = source.array(f"{name}.user", NUMBERS, "users"), source.array(f"{name}.item", NUMBERS, "items")
     with _part(name):
@@ -291,21 +330,32 @@ def _store_seen(contents: Contents, name: str, seen: Seen) -> None:
 def _restore_seen(source: Source, name: str) -> Seen:
     indptr = source.array(f"{name}.indptr", ("int64",), f"{name}.starts")
     indices = source.array(f"{name}.indices", ("int32",), f"{name}.entries")
-    if source.verify:
-        _check_rows(indptr, indices, source)
+    _check_rows(indptr, indices, source, source.verify)
     return Seen(indptr, indices)
 
 
-def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], source: Source) -> None:
-    """Rows of entries that exist, one for each user, and columns that exist: the kernels do not look."""
+def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], source: Source, thorough: bool) -> None:
+    """Rows of entries that exist, one for each user, and in each of them columns that exist, in their order.
+
+    Kernels and SciPy do not look: they would read somebody else's memory.
+    """
     _check_starts(indptr, source.sizes["users"], indices.size, "the items that users have seen")
-    if indices.size and int(indices.view(np.uint32).max()) >= source.sizes["items"]:
+    if not indices.size:
+        raise ValueError("no user has seen an item.")
+    if not thorough:
+        return
+    if indices.min() < 0 or indices.max() >= source.sizes["items"]:
         raise ValueError("users have seen items that it does not hold.")
+    ascending = indices[1:] > indices[:-1]
+    begins = indptr[(indptr > 0) & (indptr < indices.size)]
+    ascending[begins - 1] = True
+    if not ascending.all():
+        raise ValueError("the items that users have seen are not in their order.")
 
 
 def _check_starts(starts: NDArray[np.int64], n: int, total: int, what: str) -> None:
-    """``starts`` cuts ``total`` entries into ``n`` parts."""
-    if starts.size != n + 1 or starts[0] != 0 or starts[-1] != total or (np.diff(starts) < 0).any():
+    """``starts`` cuts ``total`` entries into ``n`` parts; neighbours are compared, for a difference may wrap around."""
+    if starts.size != n + 1 or starts[0] != 0 or starts[-1] != total or (starts[1:] < starts[:-1]).any():
         raise ValueError(f"{what} are damaged.")
 
 
@@ -326,9 +376,13 @@ def _restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
     indices = source.array("ratings.indices", ("int32",), "ratings")
     data = source.array("ratings.data", FLOATS, "ratings")
     weights = source.array("ratings.weights", FLOATS, "weights")
-    _check_rows(indptr, indices, source)
+    _check_rows(indptr, indices, source, thorough=True)
     if weights.size not in (0, data.size):
         raise ValueError(f"it has {data.size} ratings but {weights.size} weights.")
+    if not (np.abs(data) <= LARGEST).all():
+        raise ValueError("its ratings are not finite, or too large to be squared.")
+    if weights.size and not (np.isfinite(weights).all() and weights.min() >= 0 and weights.any()):
+        raise ValueError("its weights are not finite, or negative, or all 0.")
     by_user = Csr(indptr, indices, data, weights)
     return Ratings(by_user, transposed(by_user, source.sizes["items"]), state["user_ids_"], state["item_ids_"])
 
@@ -361,11 +415,13 @@ def _id_text(one: Any, name: str) -> str:
 def _restore_ids(source: Source, name: str, size: str) -> IdIndex:
     if source.holds(name):
         index = IdIndex(source.array(name, ("int64",), size))
+        if source.verify and not _are_distinct(index.ids):
+            raise ValueError(f"its {name!r} name somebody twice.")
     else:
         plain = source.holds(f"{name}.text")
         text = source.array(f"{name}.text" if plain else f"{name}.json", ("uint8",), f"length of {name}")
         starts = source.array(f"{name}.starts", ("int64",), f"{name} starts")
-        _check_starts(starts, max(starts.size - 1, 0), text.size, f"its {name!r}")
+        _check_starts(starts, starts.size - 1, text.size, f"its {name!r}")
         index = TextIds(text, starts, plain, source.path)
     if not len(index):
         raise ValueError(f"it holds no {size}.")
@@ -373,11 +429,30 @@ def _restore_ids(source: Source, name: str, size: str) -> IdIndex:
     return index
 
 
+def _are_distinct(integers: NDArray[np.int64]) -> bool:
+    """Whether no integer comes twice; those that lie close together are ticked off, which spares sorting them."""
+    if not integers.size:
+        return True
+    low, high = int(integers.min()), int(integers.max())
+    if high - low < FEW_PLACES * integers.size:
+        there = np.zeros(high - low + 1, bool)
+        there[integers - low] = True
+        return bool(np.count_nonzero(there) == integers.size)
+    ascending = np.sort(integers)
+    return bool((ascending[1:] > ascending[:-1]).all())
+
+
 KINDS = {
     "ids": Kind(_store_ids, _restore_ids),
     "size": Kind(_store_nothing, _restore_size),
     "number": Kind(_store_number, _restore_number),
+    "positive": Kind(_store_number, partial(_restore_number, least=SMALLEST_NUMBER)),
+    "amount": Kind(_store_number, partial(_restore_number, least=0.0)),
+    "share": Kind(_store_number, partial(_restore_number, least=0.0, most=1.0)),
+    "count": Kind(_store_number, _restore_count),
+    "measured": Kind(_store_number, _restore_measured),
     "numbers": Kind(_store_list, _restore_list),
+    "course": Kind(_store_list, _restore_course),
     "floats": Kind(Contents.add, _restore_floats),
     "bools": Kind(Contents.add, _restore_bools),
     "ranges": Kind(_store_ranges, _restore_ranges),
@@ -432,16 +507,21 @@ def _restore_settings(source: Source, model_class: Any, state: dict[str, Any]) -
     settings = {}
     for name, value in stored.items():
         with _part(name):
-            settings[name] = _restore_setting(value, state)
+            settings[name] = _restore_magnitudes(value, state) if name == "magnitudes" else _restore_setting(value)
     return settings
 
 
-def _restore_setting(stored: Any, state: dict[str, Any]) -> Any:
+def _restore_setting(stored: Any) -> Any:
     if isinstance(stored, dict) and "dtype" in stored:
         return {"float32": np.float32, "float64": np.float64}[stored["dtype"]]
-    if isinstance(stored, dict) and "learned" in stored:
-        user, item = stored["learned"]
-        ranges: Ranges = state["_ranges"]
-        sides = (user, state["user_ids_"], ranges.user), (item, state["item_ids_"], ranges.item)
-        return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)
     return decode(stored)
+
+
+def _restore_magnitudes(stored: Any, state: dict[str, Any]) -> Any:
+    """A word, or those that were learned where some were given."""
+    if isinstance(stored, str):
+        return stored
+    user, item = stored["learned"]
+    ranges: Ranges = state["_ranges"]
+    sides = (user, state["user_ids_"], ranges.user), (item, state["item_ids_"], ranges.item)
+    return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)

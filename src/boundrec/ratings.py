@@ -169,6 +169,8 @@ class Ratings:
         values = read_numbers(y, "y", "rating")
         if values.size == 0:
             raise ValueError("y is empty: give at least one rating")
+        for kind, (index, codes) in (("user", users), ("item", items)):
+            _check_codes(kind, codes, len(index), "y")
         return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
 
     @classmethod
@@ -188,7 +190,10 @@ class Ratings:
         """
         _check_duplicates_option(duplicates)
         _check_sparse(matrix)
+        _check_compressed(matrix)
         entries = matrix.tocoo(copy=False)
+        for kind, codes, size in zip(("user", "item"), (entries.row, entries.col), matrix.shape, strict=True):
+            _check_codes(kind, codes, size, "the sparse matrix")
         values = read_numbers(entries.data, "the sparse matrix", "rating")
         weights = _read_weights(sample_weight, values.size)
         users, items = (IdIndex(np.arange(size, dtype=np.int64)) for size in matrix.shape)
@@ -344,6 +349,35 @@ def _check_sparse(matrix: Any) -> None:
         raise ValueError("the sparse matrix has no stored entries: give at least one rating")
     if max(matrix.shape) > INT32_MAX:
         raise ValueError(f"a sparse matrix of shape {matrix.shape} is too large: at most {INT32_MAX} rows and columns")
+
+
+def _check_compressed(matrix: Any) -> None:
+    """Refuse rows (or columns) of a CSR or CSC matrix that are no parts of its entries: SciPy walks them unchecked.
+
+    Neighbours are compared, for a difference may wrap around.
+    """
+    if matrix.format not in ("csr", "csc"):
+        return
+    starts, n_entries, n_parts = matrix.indptr, matrix.data.size, matrix.shape[matrix.format == "csc"]
+    whole = starts.shape == (n_parts + 1,) and starts[0] == 0 and starts[-1] == n_entries == matrix.indices.size
+    if not whole or (starts[1:] < starts[:-1]).any():
+        raise ValueError(
+            f"the sparse matrix is damaged: its indptr does not cut its {n_entries} entries into {n_parts} parts; "
+            "build it anew, or call its prune()"
+        )
+    across = matrix.format == "csr"
+    _check_codes("item" if across else "user", matrix.indices, matrix.shape[across], "the sparse matrix")
+
+
+def _check_codes(kind: str, codes: NDArray[Any], size: int, what: str) -> None:
+    """Refuse row numbers of users or items that do not exist."""
+    outside = (codes < 0) | (codes >= size)
+    if outside.any():
+        first = int(outside.argmax())
+        raise ValueError(
+            f"{what} has a rating of {kind} {codes.item(first)}, but there are {size} (entry {first}): "
+            f"number {kind}s from 0"
+        )
 
 
 class _Entries(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.columns import short
+from boundrec.columns import is_missing, short
 from boundrec.ids import IdIndex
 
 
@@ -74,9 +74,12 @@ class TextIds(IdIndex):
         try:
             texts = (str(piece, "utf-8", "surrogatepass") for piece in pieces)
             values = texts if self._plain else map(_read_id, texts)
-            return np.fromiter(values, object, len(self))
-        except (ValueError, TypeError, RecursionError):
+            ids = np.fromiter(values, object, len(self))
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise ValueError(f"{self._source} is damaged: an id cannot be read.") from None
+        if len(set(ids.tolist())) < len(self):
+            raise ValueError(f"{self._source} is damaged: an id comes twice.")
+        return ids
 
     def __len__(self) -> int:
         return self._starts.size - 1
@@ -85,4 +88,6 @@ class TextIds(IdIndex):
 def _read_id(text: str) -> Any:
     one = decode(json.loads(text))
     hash(one)  # a list is no id
+    if is_missing(one):
+        raise ValueError("this is nobody")
     return one

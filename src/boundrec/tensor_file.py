@@ -187,7 +187,8 @@ def _metadata(text: Any) -> Text:
         raise ValueError(
             f"its format is version {version}, and this boundrec reads up to {VERSION}: install a newer boundrec."
         )
-    if version != str(VERSION) or len(text.get("checksum", "")) != len(BLANK):
+    checksum = text.get("checksum", "")
+    if version != str(VERSION) or len(checksum) != len(BLANK) or not checksum.isascii():
         raise ValueError("its header is damaged.")
     return text
 

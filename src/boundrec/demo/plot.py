@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from boundrec.demo.comparison import BINS, BOUNDS, MEANS, OWN, PLAIN, SCALE, Result
+from boundrec.files import whole_file
 from boundrec.report.words import percent
 
 COLOURS = {MEANS: "#6b6b6b", PLAIN: "#d1495b", SCALE: "#2a6f97", OWN: "#52b2a5"}
@@ -25,7 +26,8 @@ def draw(results: list[Result], output: Path) -> None:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.title.set_fontweight("bold")
-    figure.savefig(output, dpi=150)
+    with whole_file(output) as file:
+        figure.savefig(file, format="png", dpi=150)
 
 
 def _draw_predictions(axes: Axes, results: list[Result]) -> None:

@@ -77,7 +77,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
         "item_ids_": "ids items",
         "n_users_": "size users",
         "n_items_": "size items",
-        "n_features_in_": "number",
+        "n_features_in_": "count",
         "user_factors_": "floats users width",
         "item_factors_": "floats items width",
         "mean_": "number",
@@ -86,12 +86,12 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
         "_user_seen": "bools users",
         "_item_seen": "bools items",
         "_seen": "seen",
-        "objectives_": "numbers",
-        "seconds_": "numbers",
-        "n_iter_": "number",
-        "n_rejected_": "number",
+        "objectives_": "course",
+        "seconds_": "course",
+        "n_iter_": "count",
+        "n_rejected_": "count",
         "eval_errors_": "numbers",
-        "best_iter_": "optional number",
+        "best_iter_": "optional count",
     }
     #: What every sweep changes, and what a fit that goes back to an earlier sweep takes from there.
     OF_THE_SWEEP: ClassVar[tuple[str, ...]] = ("user_factors_", "item_factors_")

@@ -135,7 +135,7 @@ class BayesianMBMF(BoundedModel):
         "item_prior_means_": "floats kept free",
         "item_prior_precisions_": "floats kept free free",
         "noise_variances_": "floats kept",
-        "noise_": "number",
+        "noise_": "positive",
         "eval_predictions_": "optional floats evaluated",
     }
     tol, patience = 0.0, 1  # a sampler has no objective to bring to rest

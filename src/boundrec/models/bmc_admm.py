@@ -116,7 +116,7 @@ class BMCADMM(RivalModel):
     """
 
     NEEDS_BOUNDS = True
-    STATE: ClassVar[dict[str, str]] = {**RivalModel.STATE, "max_violation_": "number", "rho_": "number"}
+    STATE: ClassVar[dict[str, str]] = {**RivalModel.STATE, "max_violation_": "measured", "rho_": "positive"}
     OF_THE_SWEEP = (*RivalModel.OF_THE_SWEEP, "rho_")
 
     def __init__(

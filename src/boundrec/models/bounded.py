@@ -58,7 +58,7 @@ class BoundedModel(FactorisationModel):
         "_ranges": "ranges",
         "user_magnitudes_": "floats users",
         "item_magnitudes_": "floats items",
-        "infeasible_share_": "number",
+        "infeasible_share_": "share",
         "slack_": "number",
     }
     MIN_FACTORS = 2  # one factor leaves a sign and no angle (resolution A9)

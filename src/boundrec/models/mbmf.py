@@ -147,7 +147,7 @@ class MBMF(BoundedModel):
         **BoundedModel.STATE,
         "user_biases_": "optional floats users restarts",
         "item_biases_": "optional floats items restarts",
-        "ridge_": "number",
+        "ridge_": "amount",
     }
 
     def __init__(
