@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -81,7 +83,24 @@ def _parquet(file: IO[bytes], stack: ExitStack) -> Iterator[Write]:
 
     def write(frame: pl.DataFrame) -> None:
         parts.append(folder / f"{len(parts):06}.parquet")
-        frame.write_parquet(parts[-1])
+        with _told_by_the_system(str(folder)):
+            frame.write_parquet(parts[-1])
 
     yield write
-    pl.scan_parquet(parts).sink_parquet(file)
+    with _told_by_the_system(file.name):
+        pl.scan_parquet(parts).sink_parquet(file)
+
+
+@contextmanager
+def _told_by_the_system(path: str) -> Iterator[None]:
+    """An error of polars that is one of the system, such as a full disk, as Python has it."""
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        number = re.search(r"\(os error (\d+)\)|\[Errno (\d+)\]", str(error))
+        if number is None:
+            raise
+        code = int(number[1] or number[2])
+        raise OSError(code, os.strerror(code), path) from None
