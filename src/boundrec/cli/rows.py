@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -82,9 +83,10 @@ def _parquet(file: IO[bytes], stack: ExitStack) -> Iterator[Write]:
     parts: list[Path] = []
 
     def write(frame: pl.DataFrame) -> None:
+        part = io.BytesIO()
+        frame.write_parquet(part)
         parts.append(folder / f"{len(parts):06}.parquet")
-        with _told_by_the_system(str(folder)):
-            frame.write_parquet(parts[-1])
+        parts[-1].write_bytes(part.getbuffer())
 
     yield write
     with _told_by_the_system(file.name):
@@ -99,8 +101,9 @@ def _told_by_the_system(path: str) -> Iterator[None]:
     try:
         yield
     except pl.exceptions.PolarsError as error:
-        number = re.search(r"\(os error (\d+)\)|\[Errno (\d+)\]", str(error))
-        if number is None:
-            raise
-        code = int(number[1] or number[2])
-        raise OSError(code, os.strerror(code), path) from None
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is not None:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), path) from None
+        if "transport error" in str(error):  # polars forgets why the end of a file could not be written
+            raise OSError(f"Cannot write all of {path}: is the disk full?") from None
+        raise
