@@ -5,10 +5,12 @@ import resource
 import signal
 import subprocess
 import sysconfig
+import threading
 from pathlib import Path
 
 import pytest
 
+from boundrec.files import whole_file
 from rating_files import write_ratings
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "boundrec"
@@ -52,6 +54,12 @@ BAD_FILES = {
     "a quote left open": (b'user,item,rating\n1,"a,4\n', "a quote that is never closed"),
     "a picture": (b"\x89PNG\r\n\x1a\n\0\0", "is no table"),
     "cut gzip": (b"\x1f\x8b\x08\0\0\0\0\0\0\0", "is a gzip file that is cut off or damaged"),
+    "too many fields": (
+        b"user,item,rating,when\n1,a,4,0\n9,hello, world,3,4,2021\n",
+        "line 3 has 6 fields, but there are 4",
+    ),
+    "a rating too large": (b"user,item,rating\n1,a,4\n1,b,1e200\n", "line 3 has '1e200', too large to be squared"),
+    "only a separator": (b",", "line 1 has neither names nor values"),
     "pairs twice": (b"user,item,rating\n1,a,4\n1,a,5\n", "pass --duplicates last or --duplicates mean"),
 }
 
@@ -66,7 +74,7 @@ def test_a_bad_table_ends_in_one_sentence(boundrec_command, model, tmp_path, com
     output = {"fit": ["-o", "m.safetensors"], "compare": ["-o", "p.png"], "report": ["-o", "r.html"]}.get(command, [])
     output = [str(tmp_path / one) if "." in one else one for one in output]
     arguments = [model, path] if command in ("report", "predict") else [path]
-    if command == "predict" and name in ("text in ratings", "a rating left out", "pairs twice"):
+    if command == "predict" and name in ("text in ratings", "a rating left out", "a rating too large", "pairs twice"):
         pytest.skip("pairs need no ratings and may come twice")
     if command == "report" and name == "pairs twice":
         pytest.skip("a report may look at a pair twice")
@@ -211,18 +219,27 @@ def test_a_device_is_written_to_and_not_replaced(boundrec_command, model, rating
     assert os.stat("/dev/full").st_rdev == before.st_rdev
 
 
-@pytest.mark.parametrize("command", ["fit", "compare", "report", "recommend"])
-def test_a_disk_that_fills_up_leaves_no_half_file(ratings, model, tmp_path, command):
-    outputs = {"fit": "m.safetensors", "compare": "p.png", "report": "r.html", "recommend": "r.csv"}
-    output = tmp_path / outputs[command]
+def small_files_only():
+    """A limit on the size of files stands for a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("fit", "m.safetensors"),
+        ("compare", "p.png"),
+        ("report", "r.html"),
+        ("recommend", "r.csv"),
+        ("recommend", "r.parquet"),
+    ],
+)
+def test_a_disk_that_fills_up_leaves_no_half_file(ratings, model, tmp_path, command, name):
+    output = tmp_path / name
     output.write_text("what was there before")
     first = {"fit": [ratings, *QUICK], "compare": [ratings, "--models", "mbmf", *QUICK], "recommend": [model]}
     arguments = first.get(command, [model, ratings])
-
-    def small_files_only():  # a limit on the size of files stands for a full disk
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-
     done = subprocess.run(
         [SCRIPT, command, *arguments, "-o", output], capture_output=True, timeout=300, preexec_fn=small_files_only
     )
@@ -230,3 +247,138 @@ def test_a_disk_that_fills_up_leaves_no_half_file(ratings, model, tmp_path, comm
     assert "too large" in sentence(done.stderr.decode())
     assert output.read_text() == "what was there before"
     assert [one.name for one in tmp_path.iterdir()] == [output.name]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["recommend", "info"])
+def test_a_standard_output_that_was_cut_off_is_no_success(model, tmp_path, command, unbuffered):
+    printed = tmp_path / "printed"
+    with printed.open("wb") as file:
+        file.write(b" " * 1900)  # so that a part of the results fits in
+        file.flush()
+        done = subprocess.run(
+            [SCRIPT, command, model],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            timeout=300,
+            preexec_fn=small_files_only,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert printed.stat().st_size == 2000
+    assert done.returncode == 1
+    assert sentence(done.stderr.decode()) == "Error: File too large"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_messages_that_cannot_be_told_do_not_end_the_work(model):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([SCRIPT, "recommend", model, "nobody"], stdout=subprocess.PIPE, stderr=full, timeout=120)
+        assert done.returncode == 0
+        assert done.stdout.count(b"\n") == 11
+        assert subprocess.run([SCRIPT, "info", "missing"], stderr=full, timeout=120).returncode == 1
+
+
+# --- streams that are closed ------------------------------------------------------------------------------------
+
+
+def in_a_shell(line, *values, **options):
+    """A line of the shell in which $1, $2 ... are the values, and its exit code, stdout and stderr."""
+    command = ["sh", "-c", line, "sh", SCRIPT, *values]
+    done = subprocess.run(command, capture_output=True, timeout=300, **options)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_results_for_a_closed_standard_output_end_in_one_sentence(ratings, model, tmp_path):
+    answer = "Error: Standard output is closed: send the results to a file or through a pipe."
+    code, _, err = in_a_shell('"$1" recommend "$2" >&-', model)
+    assert (code, sentence(err)) == (1, answer)
+    code, _, err = in_a_shell('"$1" fit "$2" -o "$3" --k 2 --sweeps 2 >&-', ratings, tmp_path / "m.safetensors")
+    assert (code, sentence(err)) == (1, answer)
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_in_a_file_need_no_standard_streams(model, tmp_path):
+    code, _, err = in_a_shell('"$1" recommend "$2" -o "$3" <&- >&-', model, tmp_path / "open.csv")
+    assert (code, err) == (0, f"Wrote 400 recommendations to {tmp_path / 'open.csv'}\n")
+    assert in_a_shell('"$1" recommend "$2" -o "$3" <&- >&- 2>&-', model, tmp_path / "closed.csv") == (0, "", "")
+    assert (tmp_path / "closed.csv").read_bytes() == (tmp_path / "open.csv").read_bytes()
+
+
+def test_a_closed_standard_error_loses_messages_and_nothing_else(model):
+    told = in_a_shell('"$1" recommend "$2" nobody', model)
+    assert in_a_shell('"$1" recommend "$2" nobody 2>&-', model) == (0, told[1], "")
+    assert in_a_shell('"$1" recommend missing 2>&-', model) == (1, "", "")
+
+
+def test_a_closed_standard_input_has_no_table(model):
+    code, out, err = in_a_shell('"$1" predict "$2" - <&-', model)
+    assert (code, out) == (1, "")
+    assert sentence(err).startswith("Error: Standard input is closed: give the name of a file")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["recommend", "info"])
+def test_a_reader_who_has_seen_enough_is_no_error(model, command, unbuffered):
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(
+        [SCRIPT, command, model], stdout=writing, stderr=subprocess.PIPE, timeout=120, env=environment
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_pipe_that_is_the_output_and_has_lost_its_reader_is_an_error(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def read_one_byte():
+        with pipe.open("rb", buffering=0) as reader:
+            reader.read(1)
+
+    reader = threading.Thread(target=read_one_byte)
+    reader.start()
+    with pytest.raises(OSError, match="its reader has gone"), whole_file(pipe) as file:
+        file.write(bytes(10_000_000))
+    reader.join()
+
+
+# --- what nobody foresaw ----------------------------------------------------------------------------------------
+
+
+class Panic(BaseException):
+    """As that of polars, this is no Exception."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("first\nsecond"), KeyError("k"), OverflowError(), Panic("p" * 999)])
+def test_what_nobody_foresaw_ends_in_one_sentence_that_says_where_to_report_it(
+    boundrec_command, model, monkeypatch, error
+):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr("boundrec.load", fail)
+    code, out, err = boundrec_command("info", model)
+    assert (code, out) == (70, "")
+    told = sentence(err)
+    assert type(error).__name__ in told
+    assert "report it at https://github.com/boundrec/boundrec/issues" in told
+    assert "boundrec --debug" in told
+    assert len(told) < 450
+
+
+def test_debug_shows_the_traceback_and_the_sentence(boundrec_command, model, monkeypatch):
+    monkeypatch.setattr("boundrec.load", lambda _: {}["missing"])
+    code, out, err = boundrec_command("--debug", "info", model)
+    assert (code, out) == (70, "")
+    assert "Traceback (most recent call last)" in err
+    assert "Error: Something happened that nobody foresaw (KeyError: 'missing')" in err.splitlines()[-1]
+
+
+def test_debug_shows_where_a_foreseen_error_came_from_too(boundrec_command):
+    code, _, err = boundrec_command("--debug", "info", "missing.safetensors")
+    assert code == 1
+    assert "Traceback (most recent call last)" in err
+    assert err.splitlines()[-1].startswith("Error: missing.safetensors cannot be loaded")
+    assert "Traceback" not in boundrec_command("info", "missing.safetensors")[2]

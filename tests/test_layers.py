@@ -24,7 +24,7 @@ LAYERS = [
     {"ratings"},
     {"ids"},
     {"columns", "frames"},
-    {"parallel", "files", "table_files"},
+    {"parallel", "files", "table_files", "table_lines"},
     {"kernels"},
     {"compiling"},
 ]

@@ -1,15 +1,21 @@
 """Reading tables: the files people have, what is guessed about them, and a sentence for each thing that is wrong."""
 
+import csv
 import gzip
 import io
+import os
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
+from boundrec import table_lines
 from boundrec.ids import IdIndex
 from boundrec.ratings import Ratings
 from boundrec.table_files import TableFile
@@ -114,6 +120,11 @@ def test_times_are_numbers_or_dates():
     ]
     with pytest.raises(ValueError, match="line 3 has 'later', not a time, in the column 'when'"):
         read(content.replace(b"2019-12-31", b"later"), time="when")
+    with pytest.raises(ValueError, match="line 3 has 'nan', not a time, in the column 'when'"):
+        read(content.replace(b"2020-03-01", b"7").replace(b"2019-12-31", b"nan"), time="when")
+    table = {"user": [1, 2], "item": [1, 2], "rating": [3, 4], "when": [[1], [2]]}
+    with pytest.raises(ValueError, match=r"the column 'when' holds List\(Int64\), not times"):
+        read(frame_bytes(table), time="when")
 
 
 @pytest.mark.parametrize(
@@ -128,14 +139,28 @@ def test_times_are_numbers_or_dates():
         (b'user,item,rating\n1,"a\nb",4\n1,b,good\n', "f: line 4 has 'good', not a rating, in the column 'rating'."),
         (b"user,item,rating\n1,a,x\n1,b,y\n", "f: line 2 has 'x', not a rating, in the column 'rating' (1 more like it)."),  # noqa: E501
         (b"user,item,rating\n1,a,nan\n", "f: line 2 has 'nan', not a rating, in the column 'rating'."),
-        (b"user,item,rating\n1,a,4\n1,b\n", "f: line 3 has no rating in the column 'rating'."),
+        (b"user,item,rating\n1,a,4\n1,b,\n", "f: line 3 has no rating in the column 'rating'."),
+        (b"user,item,rating\n1,a,4\n1,b\n", "f cannot be read: line 3 has 2 fields, but there are 3 columns."),
         (b"user,item,rating\n1,a,4\n,b,4\n", "f: line 3 has no user in the column 'user'."),
         (b"user,item,rating\n1,a,4\n1,b,4,5\n", "f cannot be read: line 3 has 4 fields, but there are 3 columns."),
         (b"user,item,rating\n1,\xe9,4\n", "f cannot be read: line 2 is not UTF-8 text (b'\\xe9'): save it as UTF-8."),
-        (b'user,item,rating\n1,"a,4\n', "f cannot be read: is there a quote that is never closed?"),
+        (b'user,item,rating\n1,"a,4\n', "f cannot be read: line 2 opens a quote that is never closed."),
+        (b'user,item,rating\n1,5" disc,4\n', "f cannot be read: is there a quote within a field? Put such a field in quotes, and write its own twice."),  # noqa: E501
+        (b"user,item,rating\n1,a,4\n1,b,1e200\n", "f: line 3 has '1e200', too large to be squared, in the column 'rating': divide all by a constant."),  # noqa: E501
+        (b"user,item,rating\r1,a,4\r", "f has line ends of old Macs (CR): save it with LF or CR LF."),
+        (b"user,item,rating\n1,a,4\r1,b,4\n", "f cannot be read: line 2 has 5 fields, but there are 3 columns."),
+        (b"user,item,rating\n1," + 140_000 * b"a" + b",4\n1,b,x\n", "f: line 3 has 'x', not a rating, in the column 'rating'."),  # noqa: E501
+        (b",", "f: line 1 has neither names nor values: begin with those."),
+        (b"\n|\n", "f: line 2 has neither names nor values: begin with those."),
+        (b'""', "f: line 1 has neither names nor values: begin with those."),
+        ("\N{NO-BREAK SPACE}".encode(), "f: line 1 has neither names nor values: begin with those."),
         (b'{"user":1,"item":2,"rating":3}\n\n{"user":1,"item":3,"rating":"x"}\n',
          "f: line 3 has 'x', not a rating, in the column 'rating'."),
         (b'{"user":1,"item":2,"rating":3}\n{oops\n', "f cannot be read: line 2 is not a JSON object."),
+        (b'{"user":1,"item":2,"rating":3}\n{"user":1,"item":2,"rating":NaN}\n', "f cannot be read: line 2 is not a JSON object."),  # noqa: E501
+        (b'{"user":1,"item":2,"rating":3}\n{"user":"\xff","item":2,"rating":3}\n',
+         "f cannot be read: line 2 is not UTF-8 text (b'\\xff'): save it as UTF-8."),
+        (b'{"user":1,"item":2,"rating":3}\n{}\n', "f: line 2 has no rating in the column 'rating'."),
         (b'[{"user":1,"item":2,"rating":3}]', "f is one JSON array: write one object a line (NDJSON)."),
         (b"\xff\xfeu\0s\0e\0r\0", "f is UTF-16 text: save it as UTF-8."),
         (b"\x89PNG\r\n\x1a\n\0\0\0\0", "f is no table: give CSV, TSV, Parquet or NDJSON, each gzipped or not."),
@@ -147,6 +172,116 @@ def test_what_is_wrong_gets_one_sentence_with_its_place(content, sentence):
     assert str(wrong.value) == sentence
 
 
+EXTRA = {  # what stands in the second row, and how many fields it has
+    "too many": (b"9,hello, world,3,4,2021", 6),
+    "one too many at the end": (b"9,hello,3,x,2021,", 6),
+    "too few": (b"9,3,x,2021", 4),
+    "a word alone": (b"9", 1),
+    "blanks": (b"   ", 1),
+    "a separator in stray quotes": (b'9,a "b, c" d,3,4,2021', 6),
+    "a separator after a blank and a quote": (b'9, "b, c",3,4,2021', 6),
+    "an extra field with a line end": (b'9,hello,3,4,"a\nb",2021', 6),
+    "too many beside quotes": (b'9,"hello, world",3,4,5,2021', 6),
+}
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b""], ids=["LF", "CR LF", "nothing"])
+@pytest.mark.parametrize("name", EXTRA)
+def test_a_row_of_another_length_is_refused_whatever_columns_are_read(name, ending, tmp_path):
+    row, count = EXTRA[name]
+    content = b'user,item,rating,note,when\n1,"a\n\nb",4,,2020\n\n' + row + ending
+    path = tmp_path / "f"
+    path.write_bytes(content)
+    fields = "1 field" if count == 1 else f"{count} fields"
+    for source in (content, path):
+        file = TableFile("f", source)
+        for reader in (
+            lambda: read_ratings(file, Columns(), lambda said: None),  # noqa: B023
+            lambda: read_pairs(file, Columns("when", "user"), lambda said: None),  # noqa: B023
+            lambda: read_ids(file, "user", None, lambda said: None),  # noqa: B023
+        ):
+            with pytest.raises(ValueError, match=f"^f cannot be read: line 6 has {fields}, but there are 5 columns.$"):
+                reader()
+
+
+def test_rows_of_the_right_length_are_read_however_they_are_quoted():
+    lines = [
+        b'\xef\xbb\xbf"user",item,"rating",note\r',
+        b'1,"a, ""b""\nc",4,\r',
+        b"\r",
+        b'2,"|",3,"x"',
+        b'"3","d""",5,"""\n"""',
+        b"",
+    ]
+    file = TableFile("f", b"\n".join(lines))
+    table = read_ratings(file, Columns(), lambda said: None)
+    assert rows(table) == [(1, 'a, "b"\nc', 4.0), (2, "|", 3.0), (3, 'd"', 5.0)]
+
+
+def test_a_row_of_another_length_is_found_far_down_and_at_the_edges_of_blocks(monkeypatch):
+    plain, quoted = b"1,a,3,x\n", b'2,"a, ""b""\n",4,"\n"\n'
+    for block in (7, 30, 64, 1 << 20):
+        monkeypatch.setattr("boundrec.table_lines.BLOCK", block)
+        for body in (plain * 50, quoted * 50, (plain + quoted) * 25):
+            content = b"user,item,rating,note\n" + body
+            assert table_lines.uneven_row(content, ",", 4) is None
+            line = content.count(b"\n") + 1
+            for bad in (b"1,a,3,x,y", b"1,a,3\n", b'1,"a,b",3\n'):
+                found = table_lines.uneven_row(content + bad + b"\n" + plain, ",", 4)
+                assert found == f"line {line} has {5 if b'y' in bad else 3} fields, but there are 4 columns."
+
+
+FIELDS = st.one_of(
+    st.sampled_from(["", "a", '"', '""', ",", "\n", "\r\n", 'a"b', '"a"', "a,b", " "]), st.text(max_size=4)
+)
+
+
+@given(st.lists(st.lists(FIELDS, min_size=1, max_size=4), min_size=1, max_size=6), st.integers(1, 12), st.booleans())
+def test_rows_are_those_of_pythons_own_reader(table, block, every):
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, quoting=csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL).writerows(table)
+    content = buffer.getvalue().encode()
+    found = [[field.removesuffix(b"\r").decode() for field in row.fields] for row in table_lines.rows(content, ",")]
+    assert found == [[field.removesuffix("\r") for field in row] for row in table]
+    width = len(table[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("boundrec.table_lines.BLOCK", block)
+        uneven = [row for row in table if len(row) != width]
+        assert (table_lines.uneven_row(content, ",", width) is None) == (not uneven)
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        (b'{"user":2,"user":3,"item":1,"rating":4}', "has the key 'user' more than once: give it once."),
+        (b'{"user":2,"us\\u0065r":3,"item":1,"rating":4}', "has the key 'user' more than once: give it once."),
+        (b'{"user":[1],"item":1,"rating":4}', "has a list as 'user': give text or a number."),
+        (b'{"user":1,"item" : {"a":1},"rating":4}', "has an object as 'item': give text or a number."),
+        (b'{"user":"\\ud800","item":1,"rating":4}', "has half a character (a lone surrogate) in 'user': correct it."),
+        (b'{"user":1,"item":"a\\uDE00","rating":4}', "has half a character (a lone surrogate) in 'item': correct it."),
+        (b'{"user":"\\\\ud83d\\ude00","item":1,"rating":4}',
+         "has half a character (a lone surrogate) in 'user': correct it."),
+        (b'{"user":1,"item":' + 100_000 * b"[" + 100_000 * b"]" + b',"rating":4}',
+         "is nested too deeply: leave out what is no rating."),
+        (b'{"user":1,"more":' + 100_000 * b"[" + b"\n", "is nested too deeply: leave out what is no rating."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("first", [b"", b'{"user":1,"item":2,"rating":3}\n\n'], ids=["first", "third"])
+def test_a_json_object_that_is_not_one_plain_rating_is_refused_with_its_line(first, line, wrong):
+    last = b'{"user":"\\ud83d\\ude00","item":"[x]","rating":3,"more":[{"user":1}]}\n'
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        read(first + line + b"\n" + last, user="user", item="item", rating="rating")
+    assert str(refused.value) == f"f cannot be read: line {3 if first else 1} {wrong}"
+
+
+def test_json_objects_may_hold_whatever_else_they_like():
+    content = (
+        b'\xef\xbb\xbf{"user":"\\ud83d\\ude00","item":"[1]","rating":3,"more":[{"user":"\\ud800"}],"more":2}\n'
+        b'{"item":"rating","rating":4,"user":"{","x":"\\u003c"}\n'
+    )
+    assert rows(read(content)[0]) == [("\N{GRINNING FACE}", "[1]", 3.0), ("{", "rating", 4.0)]
+
+
 def test_a_damaged_parquet_file_and_a_column_that_holds_no_numbers_are_refused():
     with pytest.raises(ValueError, match="f cannot be read: "):
         read(as_parquet()[:-10])
@@ -154,6 +289,76 @@ def test_a_damaged_parquet_file_and_a_column_that_holds_no_numbers_are_refused()
         read(frame_bytes({"user": [1, 2], "item": [1, 2], "rating": ["3", "x"]}))
     with pytest.raises(ValueError, match=r"the column 'rating' holds List\(Int64\), not numbers"):
         read(frame_bytes({"user": [1, 2], "item": [1, 2], "rating": [[3], [4]]}))
+
+
+@pytest.mark.parametrize(
+    ("ids", "answer"),
+    [
+        (pl.Series([[1], [2]]), r"f: the column 'user' holds List\(Int64\), not ids; name another with --user\."),
+        (pl.Series([{"a": 1}, {"a": 2}]), "the column 'user' holds Struct"),
+        (pl.Series([timedelta(1), timedelta(2)]), "the column 'user' holds Duration"),
+        (pl.Series([b"a", b"\xff"]), r"f: row 2 has b'\\xff', not UTF-8 text, in the column 'user'\."),
+        (pl.Series([1.0, None]), "row 2 has no user"),
+        (pl.Series([1.5, float("nan")]), "row 2 has no user"),
+        (pl.Series([None, None]), "row 1 has no user"),
+    ],
+)
+def test_columns_of_parquet_files_that_are_no_ids_are_refused(ids, answer):
+    with pytest.raises(ValueError, match=answer):
+        read(frame_bytes({"user": ids, "item": [1, 2], "rating": [3, 4]}))
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (pl.Series([7.0, 8.0]), [7, 8]),
+        (pl.Series([7.5, 8.0]), ["7.5", "8.0"]),
+        (pl.Series([b"a", b"b"]), ["a", "b"]),
+        (pl.Series(["a", "b"], dtype=pl.Categorical), ["a", "b"]),
+        (pl.Series([7, 2**100], dtype=pl.Int128), ["7", str(2**100)]),
+        (pl.Series([date(2020, 1, 1), date(2021, 1, 1)]), ["2020-01-01", "2021-01-01"]),
+    ],
+)
+def test_other_columns_of_parquet_files_are_ids(given, found):
+    table, _ = read(frame_bytes({"user": given, "item": [1, 2], "rating": [3, 4]}))
+    assert table.users.column().tolist() == found
+
+
+def test_maps_and_broken_text_in_a_parquet_file_are_refused():
+    pairs = pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))
+    starts, letters = np.array([0, 1, 2], np.int32), b"a\xff"
+    broken = pa.StringArray.from_buffers(2, pa.py_buffer(starts.tobytes()), pa.py_buffer(letters))
+    for users, answer in ((pairs, "the column 'user' holds "), (broken, "f cannot be read: .*UTF-8")):
+        buffer = io.BytesIO()
+        parquet.write_table(pa.table({"user": users, "item": [1, 2], "rating": [3, 4]}), buffer)
+        with pytest.raises(ValueError, match=answer):
+            read(buffer.getvalue())
+
+
+def test_a_parquet_file_on_which_polars_panics_is_refused_and_the_panic_is_not_shown(monkeypatch, capfd):
+    def panic(_):
+        os.write(2, b"thread panicked")
+        raise pl.exceptions.PanicException("range end index out of range")
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", panic)
+    with pytest.raises(ValueError, match=r"^f cannot be read: it is damaged\.$"):
+        read(as_parquet())
+    assert capfd.readouterr().err == ""
+
+
+def test_damaged_parquet_files_are_refused_or_read_and_never_more(capfd):
+    whole = as_parquet()
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(100):
+        damaged = bytearray(whole)
+        damaged[rng.integers(4, len(whole))] = rng.integers(256)
+        try:
+            read(bytes(damaged))
+        except ValueError:
+            refused += 1
+    assert refused > 10
+    assert capfd.readouterr().err == ""
 
 
 def frame_bytes(columns):

@@ -33,8 +33,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     if is_special(target):
-        with target.open("wb") as stream:
-            yield stream
+        try:
+            with target.open("wb") as stream:
+                yield stream
+        except BrokenPipeError:
+            raise OSError(f"Cannot write all of it to {path}: its reader has gone.") from None
         return
     _remove_orphans(target.parent)
     temporary, file = _new_file(target.parent)

@@ -5,17 +5,22 @@ What a file is shows in its first bytes, whatever its name says. Nothing here kn
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
+import mmap
+import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from boundrec.table_lines import Row, Text, odd_object, rows, uneven_row, unreadable_object
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +29,9 @@ Format = Literal["delimited", "parquet", "ndjson"]
 
 #: Bytes from the start of a file by which its format, separator and columns are known.
 HEAD = 1 << 16
+#: Bytes that a first line may have.
+LONGEST_LINE = 1 << 26
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = ",\t;|"
 GZIP = b"\x1f\x8b"
 #: Lines of NDJSON whose keys are its columns.
@@ -51,6 +59,8 @@ class TableFile:
             Whether the first line of a CSV or TSV file has the names of the columns; None to see for itself.
         """
         if str(path) == "-":
+            if sys.stdin is None:
+                raise ValueError("Standard input is closed: give the name of a file, or send the table through a pipe.")
             return cls("standard input", _unpacked("standard input", sys.stdin.buffer.read()), header)
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a folder: give a file ({FORMATS}).")
@@ -66,18 +76,17 @@ class TableFile:
 
     @cached_property
     def head(self) -> bytes:
-        """The first bytes."""
-        if isinstance(self.content, bytes):
-            return self.content[:HEAD]
-        with self.content.open("rb") as file:
-            return file.read(HEAD)
+        """The first bytes, and all of the first line."""
+        with io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb") as file:
+            start = file.read(HEAD)
+            return start if b"\n" in start else start + file.readline(LONGEST_LINE)
 
     @cached_property
     def format(self) -> Format:
         """What the first bytes say."""
         if self.head.startswith(b"PAR1"):
             return "parquet"
-        text = self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        text = self.head.removeprefix(BYTE_ORDER_MARK).lstrip()
         if not text:
             raise ValueError(f"{self.name} is empty.")
         if text.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -88,19 +97,25 @@ class TableFile:
             return "ndjson"
         if b"\0" in text:
             raise ValueError(f"{self.name} is no table: give {FORMATS}.")
+        if b"\r" in text and b"\n" not in text.rstrip():
+            raise ValueError(f"{self.name} has line ends of old Macs (CR): save it with LF or CR LF.")
         return "delimited"
 
     @cached_property
     def separator(self) -> str:
         """The sign that occurs most in the first line."""
-        line = self._head_text().lstrip().splitlines()[0]
+        line = self.head.lstrip(b"\r\n").partition(b"\n")[0].decode("utf-8", "replace")
         return max(SEPARATORS, key=line.count)
 
     @cached_property
     def first_line(self) -> list[str]:
-        """The fields of the first line that has any."""
-        records = csv.reader(io.StringIO(self._head_text(), newline=""), delimiter=self.separator)
-        return next([field.strip() for field in record] for record in records if any(record))
+        """The fields of the first line that is not blank."""
+        text = self.head.removeprefix(BYTE_ORDER_MARK)
+        first = next(row for row in rows(text, self.separator) if not row.is_blank)
+        fields = [field.decode("utf-8", "replace").strip() for field in first.fields]
+        if not any(fields):
+            raise ValueError(f"{self.name}: line {first.line} has neither names nor values: begin with those.")
+        return fields
 
     @cached_property
     def has_header(self) -> bool:
@@ -118,14 +133,25 @@ class TableFile:
             names: list[str] = self._explained(lambda: pl.scan_parquet(self._source()).collect_schema().names())
             return names
         if self.format == "ndjson":
-            lines = self._head_text().splitlines()[:LINES_WITH_KEYS]
-            return list(dict.fromkeys(key for line in lines for key in _keys(line)))
+            lines = self.head.removeprefix(BYTE_ORDER_MARK).split(b"\n")[:LINES_WITH_KEYS]
+            keys = list(dict.fromkeys(key for line in lines for key in _keys(line)))
+            if not keys:
+                wrong = unreadable_object(lines) or "its first lines have no keys."
+                raise ValueError(f"{self.name} cannot be read: {wrong}")
+            return keys
         if self.has_header:
             return self.first_line
         return [str(place) for place in range(1, len(self.first_line) + 1)]
 
     def scan(self, columns: list[str]) -> pl.LazyFrame:
-        """The columns asked for, not read yet; of text files as text."""
+        """The columns asked for, not read yet; of text files as text, and text without the blanks around it."""
+        import polars as pl
+
+        table = self._scan(columns)
+        text = [name for name, kind in self._explained(table.collect_schema).items() if kind == pl.String]
+        return table.with_columns(pl.col(text).str.strip_chars()) if text else table
+
+    def _scan(self, columns: list[str]) -> pl.LazyFrame:
         import polars as pl
 
         if self.format == "parquet":
@@ -136,57 +162,61 @@ class TableFile:
         names = self._explained(table.collect_schema).names()  # differ where two columns have the same name
         return table.select(pl.col(names[self.columns.index(column)]).alias(column) for column in columns)
 
-    def collect(self, table: pl.LazyFrame) -> pl.DataFrame:
-        """Read what was scanned; what cannot be read gets one sentence."""
+    def collect(self, table: pl.LazyFrame, columns: list[str]) -> pl.DataFrame:
+        """Read what was scanned, of these columns; what cannot be read, or only in a wrong way, gets one sentence."""
         frame: pl.DataFrame = self._explained(table.collect)
+        wrong = self._misread(columns, frame)
+        if wrong:
+            raise ValueError(f"{self.name} cannot be read: {wrong}")
         return frame
+
+    def _misread(self, columns: list[str], frame: pl.DataFrame) -> str | None:
+        """What polars reads in a wrong way without a word: rows too long or too short, odd JSON objects."""
+        if self.format == "delimited":
+            return uneven_row(self._text(), self.separator, len(self.columns))
+        if self.format == "ndjson":
+            return odd_object(self._text(), columns, every_line=_may_be_nested(frame))
+        return None
 
     def place(self, row: int) -> str:
         """Where a row is, for a message: "line 7", or "row 7" of a file without lines."""
         if self.format == "parquet":
             return f"row {row + 1}"
-        return f"line {self._line_numbers(row)}"
+        if self.format == "ndjson":
+            filled = (number for number, line in enumerate(self._lines(), start=1) if line.strip())
+            return f"line {next(islice(filled, row, None))}"
+        return f"line {self._row(row).line}"
 
     def field(self, row: int, column: str) -> str | None:
         """What stands in a text file at a row and column."""
         if self.format != "delimited":
             return None
-        record = next(record for number, (_, record) in enumerate(self._records()) if number == row)
+        fields = self._row(row).fields
         index = self.columns.index(column)
-        return record[index].strip() if index < len(record) else None
+        return fields[index].decode("utf-8", "replace").strip() if index < len(fields) else None
 
     # --- reading again, for messages ------------------------------------------------------------------------
 
-    def _line_numbers(self, row: int) -> int:
-        if self.format == "ndjson":
-            filled = (number for number, line in enumerate(self._lines(), start=1) if line.strip())
-            return next(number for count, number in enumerate(filled) if count == row)
-        return next(line for number, (line, _) in enumerate(self._records()) if number == row)
-
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Line number and fields of every row; a quoted field may hold line breaks."""
-        text = (
-            line.decode("utf-8-sig" if number == 0 else "utf-8", "replace") for number, line in enumerate(self._lines())
-        )
-        reader = csv.reader(text, delimiter=self.separator)
-        end = 0
-        begun = not self.has_header
-        for record in reader:
-            start, end = end + 1, reader.line_num
-            if begun:
-                yield start, record
-            begun = begun or any(record)
+    def _row(self, row: int) -> Row:
+        """A row below the header, counted as polars does: blank lines are rows, but not those above the first."""
+        text = self._text()
+        start = len(BYTE_ORDER_MARK) if self.head.startswith(BYTE_ORDER_MARK) else 0
+        filled = dropwhile(lambda found: found.is_blank, rows(text, self.separator, start))
+        return next(islice(filled, row + self.has_header, None))
 
     def _lines(self) -> Iterator[bytes]:
         with io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb") as file:
             yield from file
 
-    def _explained(self, read: Any) -> Any:
+    def _explained(self, read: Callable[[], Any]) -> Any:
         """Call a function of polars; its errors become one sentence with the line, where there is one."""
         import polars as pl
 
         try:
-            return read()
+            with _without_panic_messages():
+                return read()
+        except pl.exceptions.PanicException:
+            raise ValueError(f"{self.name} cannot be read: it is damaged.") from None
         except pl.exceptions.PolarsError as error:
             raise ValueError(f"{self.name} cannot be read: {self._what_is_wrong(str(error))}") from None
 
@@ -199,24 +229,40 @@ class TableFile:
                     return (
                         f"line {number} is not UTF-8 text ({line[error.start : error.start + 1]!r}): save it as UTF-8."
                     )
-            width = len(self.columns)
-            for line_number, record in self._records():
-                if len(record) > width:
-                    return f"line {line_number} has {len(record)} fields, but there are {width} columns."
-            return "is there a quote that is never closed?"
-        if self.format == "ndjson":
-            for number, line in enumerate(self._lines(), start=1):
-                if line.strip() and not _is_object(line):
-                    return f"line {number} is not a JSON object."
-        return message.partition("\n")[0].rstrip(".") + "."
+            uneven = uneven_row(self._text(), self.separator, len(self.columns))
+            return uneven or "is there a quote within a field? Put such a field in quotes, and write its own twice."
+        odd = unreadable_object(self._lines()) if self.format == "ndjson" else None
+        return odd or message.partition("\n")[0].rstrip(".") + "."
 
     # --- bytes ----------------------------------------------------------------------------------------------
 
     def _source(self) -> Any:
+        if self.format == "ndjson" and self.head.startswith(BYTE_ORDER_MARK):  # polars knows it in CSV files only
+            return io.BytesIO(self._text()[len(BYTE_ORDER_MARK) :])
         return self.content if isinstance(self.content, Path) else io.BytesIO(self.content)
 
-    def _head_text(self) -> str:
-        return self.head.decode("utf-8-sig", "replace")
+    def _text(self) -> Text:
+        if isinstance(self.content, bytes):
+            return self.content
+        with self.content.open("rb") as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@contextmanager
+def _without_panic_messages() -> Iterator[None]:
+    """Nothing to stderr: polars, which is written in Rust, tells of its panics there before it raises them."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # stderr is closed
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _unpacked(name: str, content: bytes) -> bytes:
@@ -228,6 +274,11 @@ def _unpacked(name: str, content: bytes) -> bytes:
         raise ValueError(f"{name} is a gzip file that is cut off or damaged.") from None
 
 
+def _may_be_nested(frame: pl.DataFrame) -> bool:
+    """Whether a value looks like a list or an object."""
+    return any(column.str.contains(r"^\s*[\[{]").any() for column in frame.get_columns())
+
+
 def _is_number(field: str) -> bool:
     try:
         float(field)
@@ -236,16 +287,8 @@ def _is_number(field: str) -> bool:
     return True
 
 
-def _keys(line: str) -> list[str]:
-    try:
+def _keys(line: bytes) -> list[str]:
+    with suppress(ValueError, RecursionError):  # the head may end within a line; what is wrong is told later
         found = json.loads(line)
-    except ValueError:  # the head may end within a line
-        return []
-    return list(found) if isinstance(found, dict) else []
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+        return list(found) if isinstance(found, dict) else []
+    return []

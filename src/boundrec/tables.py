@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.ids import IdIndex
-from boundrec.ratings import Ratings
+from boundrec.ratings import LARGEST, Ratings
 from boundrec.table_files import TableFile
 
 if TYPE_CHECKING:
@@ -262,13 +262,12 @@ def _read(file: TableFile, names: Mapping[str, str]) -> tuple[pl.DataFrame, NDAr
     """The columns by role, without empty lines; and the rows of the file that they are, where some were empty."""
     import polars as pl
 
-    table = file.scan(list(dict.fromkeys(names.values())))
-    text = [name for name, kind in table.collect_schema().items() if kind == pl.String]
-    table = table.with_columns(pl.col(text).str.strip_chars()) if text else table
-    frame = file.collect(table.select(pl.col(name).alias(role) for role, name in names.items()))
+    columns = list(dict.fromkeys(names.values()))
+    by_role = (pl.col(name).alias(role) for role, name in names.items())
+    frame = file.collect(file.scan(columns).select(by_role), columns)
     if not len(frame):
         raise ValueError(f"{file.name} has a header and no rows.")
-    if all(column.null_count() for column in frame.get_columns()):
+    if file.format != "ndjson" and all(column.null_count() for column in frame.get_columns()):
         filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
         if not filled.all():
             frame, rows = frame.filter(filled), np.flatnonzero(filled)
@@ -282,19 +281,47 @@ def _encode(file: TableFile, frame: pl.DataFrame, role: str, name: str, rows: ND
     """Ids and their codes, numbered by first appearance."""
     import polars as pl
 
-    column = frame[role]
+    column = _as_ids(file, frame[role], role, name, rows)
     if column.dtype == pl.String:
         column = column.replace("", None) if (column == "").any() else column
     if column.null_count():
         raise _wrong(file, int(column.is_null().arg_max() or 0), rows, f"has no {role} in the column {name!r}")
     if column.dtype.is_integer():
         return Ids(*IdIndex.encode(column.to_numpy(), role))
-    if column.dtype != pl.String:
-        column = column.cast(pl.String)
     distinct = column.unique(maintain_order=True)
     numbers = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
     codes = column.to_frame("id").join(numbers, on="id", how="left", maintain_order="left")["code"].to_numpy()
     return Ids(IdIndex(plain_ids(distinct.to_list())), codes)
+
+
+def _as_ids(file: TableFile, column: pl.Series, role: str, name: str, rows: NDArray[np.int64] | None) -> pl.Series:
+    """A column as whole numbers or text, which is all that ids are here; missing ones stay missing."""
+    import polars as pl
+
+    kind = column.dtype
+    if kind == pl.String or kind.is_integer():
+        return column.cast(pl.String) if kind == pl.Int128 else column  # NumPy has no such integers
+    if kind.is_float():
+        column = column.fill_nan(None)
+        whole = column.cast(pl.Int64, strict=False)
+        if (whole == column).all() and whole.null_count() == column.null_count():
+            return whole
+    try:
+        if not kind.is_nested():
+            return column.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        if kind == pl.Binary:
+            row = next(row for row, one in enumerate(column) if one is not None and not _is_text(one))
+            raise _wrong(file, row, rows, f"has {column[row]!r}, not UTF-8 text, in the column {name!r}") from None
+    raise ValueError(f"{file.name}: the column {name!r} holds {kind}, not ids; name another with --{role}.")
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def plain_ids(ids: list[str]) -> NDArray[Any]:
@@ -316,6 +343,10 @@ def _numbers(file: TableFile, frame: pl.DataFrame, name: str, rows: NDArray[np.i
         )
     parsed = column.cast(pl.Float64, strict=False)
     good = parsed.is_finite().fill_null(False)
+    if good.all() and (large := parsed.abs() > LARGEST).any():
+        row = int(large.arg_max() or 0)
+        what = f"has {column[row]!r}, too large to be squared, in the column {name!r}: divide all by a constant"
+        raise _wrong(file, row, rows, what)
     if not good.all():
         row = int((~good).arg_max() or 0)
         value = column[row]
@@ -336,12 +367,15 @@ def _times(file: TableFile, column: pl.Series, name: str, rows: NDArray[np.int64
         parsed = column.cast(pl.Float64, strict=False)
         if parsed.null_count() == len(column):
             parsed = column.str.to_datetime(strict=False)
-    if parsed.dtype.is_temporal():
+    if parsed.dtype in (pl.Date, pl.Datetime):
         parsed = parsed.cast(pl.Datetime("us")).to_physical()
-    if parsed.null_count():
-        row = int(parsed.is_null().arg_max() or 0)
+    if not parsed.dtype.is_numeric():
+        raise ValueError(f"{file.name}: the column {name!r} holds {column.dtype}, not times; name another.")
+    good = parsed.cast(pl.Float64).is_finite().fill_null(False)
+    if not good.all():
+        row = int((~good).arg_max() or 0)
         raise _wrong(file, row, rows, f"has {column[row]!r}, not a time, in the column {name!r}")
-    return parsed.to_numpy()
+    return (parsed if parsed.dtype.is_integer() and parsed.dtype != pl.Int128 else parsed.cast(pl.Float64)).to_numpy()
 
 
 def _wrong(file: TableFile, row: int, rows: NDArray[np.int64] | None, what: str) -> ValueError:

@@ -1,23 +1,45 @@
 """The ``boundrec`` command: options in, results to stdout, progress and messages to stderr.
 
-Exit codes: 0 done, 1 could not be done, 2 asked wrongly. Heavy modules are imported inside the commands, so
-that ``boundrec --help`` answers at once.
+Exit codes: 0 done, 1 could not be done, 2 asked wrongly, 70 something unforeseen, 130 interrupted. Heavy modules are
+imported inside the commands, so that ``boundrec --help`` answers at once.
 """
 
 from __future__ import annotations
 
-import os
+import errno
 import sys
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from boundrec import __version__
 from boundrec.cli import answering, comparing, fitting, reporting
 from boundrec.cli.speaking import in_command_words, say, warnings_as_notes
+from boundrec.cli.streams import abandon, prepare_streams
+
+#: Where to tell of what nobody foresaw.
+ISSUES = "https://github.com/boundrec/boundrec/issues"
+UNFORESEEN = 70
+
+
+class Commands(TyperGroup):
+    """All commands; a reader of the results who has seen enough, such as ``head``, ends them without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            abandon(sys.stdout)
+            raise typer.Exit from None
+
 
 app = typer.Typer(
+    cls=Commands,
     help="Recommendations that stay in bounds.",
     epilog="Example: boundrec demo --user 15 --output plot.png",
     no_args_is_help=True,
@@ -35,35 +57,63 @@ app.command("info", epilog=answering.INFO_EXAMPLE)(answering.info)
 app.command("report", epilog=reporting.EXAMPLES)(reporting.report)
 
 
+@dataclass
+class Asked:
+    """What was asked of every command."""
+
+    debug: bool = False
+
+
 def main() -> None:
-    """Run the command; foreseeable failures end in one sentence, not in a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a title must not end the run
+    """Run the command; whatever fails ends in one sentence, and in a traceback only where one was asked for."""
+    prepare_streams()
+    asked = Asked()
     try:
         with warnings_as_notes():
             try:
-                app()
+                app(obj=asked)
             finally:
                 sys.stdout.flush()  # a full disk shows here, where it can be answered
+    except (KeyboardInterrupt, SystemExit):
+        raise
     except (ImportError, OSError, ValueError, MemoryError) as error:
-        _fail(error)
+        _fail(error, in_command_words(_sentence(error)), 1, asked.debug)
+    except BaseException as error:  # a panic of polars is no Exception
+        _fail(error, _unforeseen(error), UNFORESEEN, asked.debug)
 
 
-def _fail(error: Exception) -> None:
-    """One sentence and exit code 1."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror + (f": {error.filename}" if error.filename else "")
-    elif isinstance(error, OSError) and error.args:
-        text = str(error.args[0])  # a sentence of our own
-    if isinstance(error, MemoryError):
-        text = f"There is not enough memory ({error})." if text else "There is not enough memory."
-    say(f"Error: {in_command_words(text)}")
+def _fail(error: BaseException, sentence: str, code: int, debug: bool) -> NoReturn:
+    """One sentence and the exit code."""
+    if debug:
+        say("".join(traceback.format_exception(error)))
+    say(f"Error: {sentence}")
     try:
         sys.stdout.flush()
-    except OSError:  # what cannot be printed now cannot be printed when Python ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(1) from None
+    except OSError:
+        abandon(sys.stdout)
+    raise SystemExit(code) from None
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, MemoryError):
+        return f"There is not enough memory ({error})." if text else "There is not enough memory."
+    if isinstance(error, OSError) and error.errno == errno.EBADF:
+        return "Standard output is closed: send the results to a file or through a pipe."
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f": {error.filename}" if error.filename else "")
+    if isinstance(error, OSError) and error.args:
+        return str(error.args[0])  # a sentence of our own
+    return text
+
+
+def _unforeseen(error: BaseException) -> str:
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    shown = what if len(what) <= 200 else what[:197] + "..."
+    return (
+        f"Something happened that nobody foresaw ({shown.rstrip(': ')}): please report it at {ISSUES}, "
+        "with what boundrec --debug COMMAND shows."
+    )
 
 
 def _print_version(asked: bool) -> None:
@@ -74,11 +124,16 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def common(
+    context: typer.Context,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Where something fails, also show the traceback; before the command.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Recommendations that stay in bounds."""
+    context.obj.debug = debug
 
 
 @app.command("demo", epilog="Example: boundrec demo --user 15 --factors 10 --output plot.png")

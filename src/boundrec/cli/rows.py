@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -80,8 +83,27 @@ def _parquet(file: IO[bytes], stack: ExitStack) -> Iterator[Write]:
     parts: list[Path] = []
 
     def write(frame: pl.DataFrame) -> None:
+        part = io.BytesIO()
+        frame.write_parquet(part)
         parts.append(folder / f"{len(parts):06}.parquet")
-        frame.write_parquet(parts[-1])
+        parts[-1].write_bytes(part.getbuffer())
 
     yield write
-    pl.scan_parquet(parts).sink_parquet(file)
+    with _told_by_the_system(file.name):
+        pl.scan_parquet(parts).sink_parquet(file)
+
+
+@contextmanager
+def _told_by_the_system(path: str) -> Iterator[None]:
+    """An error of polars that is one of the system, such as a full disk, as Python has it."""
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is not None:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), path) from None
+        if "transport error" in str(error):  # polars forgets why the end of a file could not be written
+            raise OSError(f"Cannot write all of {path}: is the disk full?") from None
+        raise

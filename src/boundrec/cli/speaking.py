@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from boundrec.cli.streams import abandon
 from boundrec.report.words import open_table
 
 if TYPE_CHECKING:
@@ -30,8 +32,11 @@ SECONDS_A_LINE = 10.0
 
 
 def say(message: str) -> None:
-    """Tell the person at the terminal something that is no result."""
-    typer.echo(message, err=True)
+    """Tell the person at the terminal something that is no result; where nothing can be told, the work goes on."""
+    try:
+        typer.echo(message, err=True)
+    except OSError:
+        abandon(sys.stderr)
 
 
 def messages() -> Console:
@@ -63,8 +68,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = open_table(columns)
     for row in rows:
         table.add_row(*row)
-    width = Console(width=10_000).measure(table).maximum
-    Console(width=width, highlight=False, markup=False).print(table)
+    console = Console(width=Console(width=10_000).measure(table).maximum, highlight=False, markup=False)
+    with console.capture() as printed:
+        console.print(table)
+    typer.echo(printed.get(), nl=False)
 
 
 def in_command_words(message: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def in_a_sentence(value: float) -> str:
     """A number for a sentence: whole ones whole, others with four significant digits."""
-    return f"{value:,.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:,.4g}"
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
 
 
 def percent(share: float) -> str:
