@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from boundrec import __version__
 from boundrec.cli import answering, comparing, fitting, reporting
-from boundrec.cli.speaking import in_command_words, say, warnings_as_notes
+from boundrec.cli.speaking import in_one_sentence, say, speak_for, warnings_as_notes
 
 app = typer.Typer(
     help="Recommendations that stay in bounds.",
@@ -51,14 +51,7 @@ def main() -> None:
 
 def _fail(error: Exception) -> None:
     """One sentence and exit code 1."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror + (f": {error.filename}" if error.filename else "")
-    elif isinstance(error, OSError) and error.args:
-        text = str(error.args[0])  # a sentence of our own
-    if isinstance(error, MemoryError):
-        text = f"There is not enough memory ({error})." if text else "There is not enough memory."
-    say(f"Error: {in_command_words(text)}")
+    say(f"Error: {in_one_sentence(error)}")
     try:
         sys.stdout.flush()
     except OSError:  # what cannot be printed now cannot be printed when Python ends
@@ -74,11 +67,14 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def common(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Recommendations that stay in bounds."""
+    group: Any = context.command
+    speak_for(group.commands[context.invoked_subcommand])
 
 
 @app.command("demo", epilog="Example: boundrec demo --user 15 --factors 10 --output plot.png")
