@@ -1,8 +1,10 @@
 """The options that the command has, and those that a text speaks of."""
 
 import re
+from functools import cache
 
 
+@cache
 def options_by_command():
     """Every option of every command, by any of its names; those before the command's name are everybody's."""
     import typer
