@@ -5,6 +5,8 @@ import sys
 import pytest
 from hypothesis import settings
 
+from command_options import named_but_missing, options_by_command
+
 # The first call of a kernel compiles it, which no deadline should count.
 settings.register_profile("boundrec", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("boundrec")
@@ -12,7 +14,7 @@ settings.load_profile("boundrec")
 
 @pytest.fixture
 def boundrec_command(monkeypatch, capsys):
-    """Run `main` as the script does; returns the exit code, stdout and stderr."""
+    """Run `main` as the script does; returns the exit code, stdout and stderr, which names no option in vain."""
     from boundrec import cli
 
     def run(*arguments):
@@ -20,6 +22,8 @@ def boundrec_command(monkeypatch, capsys):
         with pytest.raises(SystemExit) as ended:
             cli.main()
         printed = capsys.readouterr()
+        if arguments[0] in options_by_command():
+            assert named_but_missing(arguments[0], printed.err) <= set(map(str, arguments))
         return ended.value.code or 0, printed.out, printed.err
 
     return run

@@ -203,8 +203,9 @@ def test_evaluate_measures_a_model_beside_the_mean(ratings):
         "seconds",
     ]
     assert lines[2].startswith("mean + offsets")
-    assert lines[3].startswith("mbmf")
-    assert "none" in lines[3]
+    assert lines[3].startswith("popularity")
+    assert lines[4].startswith("mbmf")
+    assert "none" in lines[4]
     assert "held out (random ones)" in err
 
 
@@ -225,7 +226,7 @@ def test_evaluate_by_time_by_a_test_file_and_of_a_fitted_model(boundrec_command,
     assert by_file["results"][0]["rmse"] == pytest.approx(by_time["results"][0]["rmse"])
     code, out, _ = boundrec_command("evaluate", test, "--fitted", model, "--json")
     assert code == 0
-    found = json.loads(out)["results"][0]
+    found = json.loads(out)["results"][-1]
     expected = (
         boundrec.load(model).predict(frame.tail(held)[["userId", "movieId"]]) - frame.tail(held)["rating"].to_numpy()
     )
@@ -237,7 +238,8 @@ def test_compare_prints_a_table_and_writes_a_plot(ratings, tmp_path):
     out, err = run("compare", ratings, "--models", "mbmf,mf", "-o", plot, "--k", 3, "--sweeps", 4)
     names = [line.split("  ")[0].strip() for line in out.splitlines()]
     assert {"mbmf", "mf", "mean + offsets"} <= set(names)
-    errors = [float(line[16:].split()[0]) for line in out.splitlines()[2:]]
+    assert names[-1] == "popularity"
+    errors = [float(line[16:].split()[0]) for line in out.splitlines()[2:-1]]
     assert errors == sorted(errors)
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert f"Wrote {plot}" in err
@@ -251,8 +253,8 @@ def test_compare_writes_the_same_svg_twice(boundrec_command, ratings, tmp_path):
         )
         assert code == 0
         assert [result["model"] for result in json.loads(out)["results"]] in (
-            ["nmf", "mean + offsets"],
-            ["mean + offsets", "nmf"],
+            ["nmf", "mean + offsets", "popularity"],
+            ["mean + offsets", "nmf", "popularity"],
         )
         drawn.append((tmp_path / name).read_bytes())
     assert drawn[0] == drawn[1]
@@ -263,7 +265,7 @@ def test_tune_prints_a_command_that_fits_with_the_best(ratings, tmp_path):
         "tune", ratings, "--model", "mbmf", "--k", "2,3", "--grid", "ridge=0.05,5", "--sweeps", 3, "--set", "slack=1.2"
     )
     table, command = out.rstrip().rsplit("\n\n", 1)
-    assert len(table.splitlines()) == 2 + 4
+    assert len(table.splitlines()) == 2 + 4 + 1
     assert "ridge=0.05" in command
     words = command.split()
     assert words[:3] == ["boundrec", "fit", str(ratings)]

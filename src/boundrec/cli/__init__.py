@@ -6,7 +6,6 @@ imported inside the commands, so that ``boundrec --help`` answers at once.
 
 from __future__ import annotations
 
-import errno
 import sys
 import traceback
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typer.core import TyperGroup
 
 from boundrec import __version__
 from boundrec.cli import answering, comparing, fitting, reporting
-from boundrec.cli.speaking import in_command_words, say, warnings_as_notes
+from boundrec.cli.speaking import in_one_sentence, say, speak_for, warnings_as_notes
 from boundrec.cli.streams import abandon, prepare_streams
 
 #: Where to tell of what nobody foresaw.
@@ -77,7 +76,7 @@ def main() -> None:
     except (KeyboardInterrupt, SystemExit):
         raise
     except (ImportError, OSError, ValueError, MemoryError) as error:
-        _fail(error, in_command_words(_sentence(error)), 1, asked.debug)
+        _fail(error, in_one_sentence(error), 1, asked.debug)
     except BaseException as error:  # a panic of polars is no Exception
         _fail(error, _unforeseen(error), UNFORESEEN, asked.debug)
 
@@ -92,19 +91,6 @@ def _fail(error: BaseException, sentence: str, code: int, debug: bool) -> NoRetu
     except OSError:
         abandon(sys.stdout)
     raise SystemExit(code) from None
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    if isinstance(error, MemoryError):
-        return f"There is not enough memory ({error})." if text else "There is not enough memory."
-    if isinstance(error, OSError) and error.errno == errno.EBADF:
-        return "Standard output is closed: send the results to a file or through a pipe."
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror + (f": {error.filename}" if error.filename else "")
-    if isinstance(error, OSError) and error.args:
-        return str(error.args[0])  # a sentence of our own
-    return text
 
 
 def _unforeseen(error: BaseException) -> str:
@@ -134,6 +120,8 @@ def common(
 ) -> None:
     """Recommendations that stay in bounds."""
     context.obj.debug = debug
+    group: Any = context.command
+    speak_for(group.commands[context.invoked_subcommand])
 
 
 @app.command("demo", epilog="Example: boundrec demo --user 15 --factors 10 --output plot.png")

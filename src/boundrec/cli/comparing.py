@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,8 +16,8 @@ from boundrec.cli.options import Duplicated, ModelName
 from boundrec.cli.speaking import print_json, print_table, say
 
 if TYPE_CHECKING:
-    from boundrec.cli.measuring import Measured, Split
-    from boundrec.cli.training import Ends
+    from boundrec.cli.measuring import Measured, Split, Trial
+    from boundrec.cli.training import Ends, Request
     from boundrec.tables import RatingTable
 
 EVALUATE_EXAMPLES = """Examples:
@@ -47,6 +49,8 @@ boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=auto,0.05,0.1 --gr
 #: What tune tries where nothing else is asked for, by the model's settings.
 USUAL_RIDGES = "0.02,0.05,0.1"
 USUAL_FACTORS = "10,20,40"
+#: The exit code of what Ctrl-C has ended, as shells have it.
+INTERRUPTED = 130
 
 
 def evaluate(
@@ -86,6 +90,8 @@ def evaluate(
     RMSE and MAE are those of the held-out ratings; "outside" is the share of predictions that leave the bounds.
 
     NDCG, recall, precision and MRR are of top lists of all unseen items, against held-out ratings of at least the mean.
+
+    What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated.
     """
     from boundrec.cli import measuring, training
     from boundrec.tables import Columns
@@ -106,10 +112,9 @@ def evaluate(
     if history is not None:
         past = training.read_same_columns(history, table, header).settled(duplicates).to_ratings()
     say(measuring.split_in_words(split))
-    results = [
-        measuring.measure_means(split, request.bounds),
-        measuring.fit_and_measure(request, split, length, past),
-    ]
+    trial = measuring.Trial.of(split, request.bounds, length)
+    results = measuring.measure_trivial(trial)
+    results.append(measuring.fit_and_measure(request, trial, past))
     _show(results, request.bounds, split, json)
 
 
@@ -120,9 +125,12 @@ def _evaluate_fitted(path: Path, ratings: Path, columns: Any, header: bool | Non
     model = load_model(path)
     table = training.read_table(ratings, columns, header)
     table = table.with_ids_like(model.user_ids_, model.item_ids_).settled("last")
-    bounds = training.bounds_of(model)
-    result = measuring.measure(model, name_of(model), table, bounds, length)
-    _show([result], bounds, None, json)
+    trial = measuring.Trial(measuring.Learnt.by(model), table, training.bounds_of(model), length)
+    results = measuring.measure_trivial(trial)
+    if trial.learnt.ratings is None:
+        say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")
+    results.append(measuring.measure(model, name_of(model), trial))
+    _show(results, trial.bounds, None, json)
 
 
 def _show(results: list[Measured], bounds: Ends, split: Split | None, json: bool) -> None:
@@ -134,6 +142,7 @@ def _show(results: list[Measured], bounds: Ends, split: Split | None, json: bool
         print_json({**parts, **cold, "bounds": list(bounds), "results": [result.as_json() for result in results]})
     else:
         print_table(measuring.columns(results, bounds), [measuring.row(result, results) for result in results])
+        say("popularity: the items with the most training ratings first; it predicts no rating.")
 
 
 def compare(
@@ -161,7 +170,11 @@ def compare(
 ) -> None:
     """Fit several models to the same ratings and measure them on the same held-out ones: a table and a plot.
 
-    A mean with user and item offsets is always among them: what is not better than that has learnt nothing.
+    A mean with user and item offsets and a list of what most have rated are always among them: what is not better than
+    these has learnt nothing.
+
+    A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail.
+    Ctrl-C ends the comparison with what is finished.
     """
     from boundrec.cli import measuring, training
     from boundrec.files import check_writable
@@ -173,20 +186,19 @@ def compare(
     check_writable(output, "plot")
     typed = training.read_bounds(bounds) or training.UNKNOWN
     asked = [training.Request(name, typed, k, sweeps, seed, threads) for name in names]
-    for request in asked:
-        request.model()
+    _refuse_if_all_are_wrong(asked)
     table = training.read_table(ratings, Columns(user, item, rating, by_time), header).settled(duplicates)
     ends = training.choose_bounds(bounds, table)
     split = measuring.divide(table, share, seed)
     say(measuring.split_in_words(split))
-    results = [measuring.measure_means(split, ends)]
-    for request in asked:
-        results.append(measuring.fit_and_measure(request.with_bounds(ends), split, length))
-        say(f"{request.name.value}: RMSE {results[-1].rmse:.4f} after {results[-1].seconds:.1f} s")
-    results.sort(key=lambda result: result.rmse)
-    _draw(results, ends, split, output)
+    trial = measuring.Trial.of(split, ends, length)
+    trivial = measuring.measure_trivial(trial)
+    tried = _try_all([(request.name.value, request.with_bounds(ends)) for request in asked], trial)
+    results = sorted([*trivial, *tried.results], key=_by_error)
     _show(results, ends, split, json)
+    _draw(results, ends, split, output)
     say(f"Wrote {output}")
+    tried.end("model")
 
 
 def _names(text: str) -> list[ModelName]:
@@ -201,11 +213,62 @@ def _names(text: str) -> list[ModelName]:
     return [ModelName(name) for name in dict.fromkeys(asked)]
 
 
+def _refuse_if_all_are_wrong(asked: list[Request]) -> None:
+    """What is asked wrongly is refused before the file is read, unless something is asked rightly."""
+    refused = []
+    for request in asked:
+        try:
+            request.model()
+        except typer.BadParameter as error:
+            refused.append(error)
+    if len(refused) == len(asked):
+        raise refused[0]
+
+
+class Tried(NamedTuple):
+    """The results of some requests, in their order: of all, or of those that were finished before Ctrl-C."""
+
+    results: list[Measured]
+    interrupted: bool
+
+    def end(self, what: str) -> None:
+        """End with the exit code that the results deserve, now that they are shown."""
+        if self.interrupted:
+            raise typer.Exit(INTERRUPTED)
+        if all(result.error is not None for result in self.results):
+            raise ValueError(f"No {what} could be fitted and measured: see above why.")
+
+
+def _try_all(requests: Sequence[tuple[str, Request]], trial: Trial) -> Tried:
+    """Fit and measure one after the other; what fails is a result as well, and Ctrl-C keeps what is finished."""
+    from boundrec.cli import measuring
+
+    results: list[Measured] = []
+    try:
+        for name, request in requests:
+            found = measuring.fit_or_fail(request, trial)
+            results.append(found)
+            if found.error is None:
+                say(f"{name}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
+            else:
+                say(f"{name} failed: {found.error}")
+    except KeyboardInterrupt:
+        say(f"Interrupted: {len(results)} of {len(requests)} are finished.")
+        return Tried(results, interrupted=True)
+    return Tried(results, interrupted=False)
+
+
+def _by_error(result: Measured) -> tuple[bool, bool, float]:
+    """The least error first, then what predicts no ratings, then what failed."""
+    return result.error is not None, math.isnan(result.rmse), result.rmse
+
+
 def _draw(results: list[Measured], bounds: Ends, split: Split, output: Path) -> None:
     from boundrec.files import whole_file
     from boundrec.report.drawing import draw_comparison, save
 
-    canvas = draw_comparison(results, bounds, len(split.test))
+    predicting = [result for result in results if not math.isnan(result.rmse)]
+    canvas = draw_comparison(predicting, bounds, len(split.test))
     with whole_file(output) as file:
         save(canvas, file, output.suffix[1:].lower())
 
@@ -240,7 +303,11 @@ def tune(
 ) -> None:
     """Try a small grid of settings on held-out ratings and print the command that fits with the best.
 
-    All are judged by the same held-out ratings; the best one's error on them flatters it a little.
+    All are judged by the same held-out ratings; the best one's error on them flatters it a little. A mean with user and
+    item offsets is among them: settings that are not better than that have learnt nothing.
+
+    Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail.
+    Ctrl-C ends the search with what is finished.
     """
     from boundrec.cli import measuring, training
     from boundrec.tables import Columns
@@ -251,29 +318,58 @@ def tune(
     asked = [
         training.Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried
     ]
-    for request in asked:
-        request.model()
+    _refuse_if_all_are_wrong(asked)
     table = training.read_table(ratings, Columns(user, item, rating, by_time), header).settled(duplicates)
     ends = training.choose_bounds(bounds, table)
     split = measuring.divide(table, share, seed)
     say(measuring.split_in_words(split))
-    results = []
-    for request, (factors, values) in zip(asked, tried, strict=True):
-        found = measuring.fit_and_measure(request.with_bounds(ends), split, None)
-        results.append({"k": factors, **values, "rmse": found.rmse, "mae": found.mae, "seconds": found.seconds})
-        say(f"k={factors} {_pairs(values)}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
-    results.sort(key=lambda result: result["rmse"])
-    chosen = [*_data_words(ratings, table, ends, duplicates), *_model_words(model, results[0], fixed, sweeps, seed)]
-    best = shlex.join(["boundrec", "fit", *chosen])
+    trial = measuring.Trial.of(split, ends, None)
+    trivial = measuring.measure_trivial(trial)
+    names = [_pairs({"k": factors, **values}) for factors, values in tried]
+    found = _try_all([(name, one.with_bounds(ends)) for name, one in zip(names, asked, strict=True)], trial)
+    rows = [Candidate(*which, result) for which, result in zip(tried, found.results, strict=False)]
+    rows.sort(key=lambda row: _by_error(row.measured))
+    best = None
+    if rows and rows[0].measured.error is None:
+        data = _data_words(ratings, table, header, ends, duplicates)
+        best = shlex.join(["boundrec", "fit", *data, *_model_words(model, rows[0], fixed, sweeps, seed)])
+    _show_grid(rows, trivial, best, json)
+    found.end("candidate")
+
+
+class Candidate(NamedTuple):
+    """One combination of settings, and what came of it."""
+
+    k: int
+    values: dict[str, Any]
+    measured: Measured
+
+    def as_json(self) -> dict[str, Any]:
+        """Settings and figures by name."""
+        figures = self.measured.as_json()
+        names = [name for name in ("rmse", "mae", "seconds", "error") if name in figures]
+        return {"k": self.k, **self.values, **{name: figures[name] for name in names}}
+
+
+def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None, json: bool) -> None:
+    from boundrec.cli import measuring
+
     if json:
-        print_json({"results": results, "command": best})
+        results, rivals = [row.as_json() for row in rows], [result.as_json() for result in trivial]
+        print_json({"results": results, "trivial": rivals, "command": best})
         return
-    heads = [name.upper() if name in ("rmse", "mae") else name for name in results[0]]
-    print_table(heads, [[_shown(name, value) for name, value in result.items()] for result in results])
-    typer.echo(f"\n{best}")
+    names = list(rows[0].values) if rows else []
+    lines = [(row.measured, [str(row.k), *(str(row.values[name]) for name in names)]) for row in rows]
+    lines += [(result, [result.name, *[measuring.NO_FIGURE] * len(names)]) for result in trivial]
+    lines.sort(key=lambda line: _by_error(line[0]))
+    print_table(["k", *names, "RMSE", "MAE", "seconds"], [measuring.short_row(*line) for line in lines])
+    if best is not None:
+        typer.echo(f"\n{best}")
 
 
-def _grid(k: str, grid: list[str] | None, model: ModelName, fixed: dict[str, Any]) -> Any:
+def _grid(
+    k: str, grid: list[str] | None, model: ModelName, fixed: dict[str, Any]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Every combination, as the length of the factors and the other settings."""
     import boundrec
     from boundrec.cli.training import MODELS, parse_value
@@ -302,24 +398,22 @@ def _pairs(values: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _shown(name: str, value: Any) -> str:
-    return f"{value:.4f}" if name in ("rmse", "mae") else f"{value:.1f}" if name == "seconds" else str(value)
+def _data_words(
+    ratings: Path, table: RatingTable, header: bool | None, bounds: Ends, duplicates: Duplicated
+) -> list[str]:
+    from boundrec.cli.training import as_typed
 
-
-def _data_words(ratings: Path, table: RatingTable, bounds: Ends, duplicates: Duplicated) -> list[str]:
     words = [str(ratings), "-o", "model.safetensors"]
+    words += [] if header is None else ["--header" if header else "--no-header"]
     for role in ("user", "item", "rating"):
         words += [f"--{role}", table.names[role]]
-    words += ["--bounds", *("none" if end is None else f"{end:g}" for end in bounds)]
+    words += ["--bounds", *map(as_typed, bounds)]
     return words + (["--duplicates", duplicates.value] if duplicates is not Duplicated.RAISE else [])
 
 
-def _model_words(
-    model: ModelName, best: dict[str, Any], fixed: dict[str, Any], sweeps: int | None, seed: int
-) -> list[str]:
-    words = ["--model", model.value, "--k", str(best["k"])]
+def _model_words(model: ModelName, best: Candidate, fixed: dict[str, Any], sweeps: int | None, seed: int) -> list[str]:
+    words = ["--model", model.value, "--k", str(best.k)]
     words += ["--sweeps", str(sweeps)] if sweeps is not None else []
-    chosen = {name: value for name, value in best.items() if name not in ("k", "rmse", "mae", "seconds")}
-    for name, value in {**fixed, **chosen}.items():
+    for name, value in {**fixed, **best.values}.items():
         words += ["--set", f"{name}={value}"]
     return words + (["--seed", str(seed)] if seed else [])

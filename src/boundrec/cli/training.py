@@ -75,6 +75,13 @@ def read_bounds(given: tuple[str, str] | None) -> Ends | None:
         raise typer.BadParameter(str(error)) from None
 
 
+def as_typed(end: float | None) -> str:
+    """An end of the bounds as an option takes it: short, and yet the same number."""
+    if end is None:
+        return "none"
+    return f"{end:g}" if float(f"{end:g}") == end else repr(end)
+
+
 def choose_bounds(given: tuple[str, str] | None, table: RatingTable) -> Ends:
     """The bounds that were given, checked against the ratings; else the observed range, and a word about that."""
     bounds = read_bounds(given)
@@ -85,11 +92,11 @@ def choose_bounds(given: tuple[str, str] | None, table: RatingTable) -> Ends:
     if low == high:
         say(f"Every rating is {in_a_sentence(low)}: there is nothing to learn but that.")
         return low - 0.5, high + 0.5
-    say(f"No --bounds given: taking the observed range, --bounds {low:g} {high:g}.")
+    say(f"No --bounds given: taking the observed range, --bounds {as_typed(low)} {as_typed(high)}.")
     if has_heavy_tail(table.ratings):
         say(
             f"The highest rating, {in_a_sentence(high)}, is far from most of them. "
-            f"If there is no highest by nature, as with counts, pass --bounds {min(low, 0):g} none."
+            f"If there is no highest by nature, as with counts, pass --bounds {as_typed(min(low, 0.0))} none."
         )
     return low, high
 
