@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec import tensor_file
-from boundrec.columns import short
+from boundrec.columns import Names, short
 from boundrec.ids import IdIndex
 from boundrec.models.base import FactorisationModel
 from boundrec.ranges import Frame, Ranges
@@ -256,6 +256,18 @@ def _restore_list(source: Source, name: str) -> list[float]:
     return list(source.array(name, NUMBERS, f"length of {name}").tolist())
 
 
+def _store_names(contents: Contents, name: str, value: Names) -> None:
+    contents.values[name] = encode(list(value))
+
+
+def _restore_names(source: Source, name: str) -> Names:
+    with _part(name):
+        user, item = source.value(name)
+    if not (isinstance(user, str) and isinstance(item, str)):
+        raise ValueError(f"its {name!r} are no names.")
+    return user, item
+
+
 def _restore_floats(source: Source, name: str, *sizes: str) -> NDArray[np.floating]:
     return source.array(name, FLOATS, *sizes)
 
@@ -378,6 +390,7 @@ KINDS = {
     "size": Kind(_store_nothing, _restore_size),
     "number": Kind(_store_number, _restore_number),
     "numbers": Kind(_store_list, _restore_list),
+    "names": Kind(_store_names, _restore_names),
     "floats": Kind(Contents.add, _restore_floats),
     "bools": Kind(Contents.add, _restore_bools),
     "ranges": Kind(_store_ranges, _restore_ranges),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from boundrec.columns import pair_columns, read_numbers
+from boundrec.columns import Names, column_names, pair_array, pair_columns, read_numbers
 from boundrec.ids import IdIndex
 
 __all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
@@ -69,6 +69,8 @@ class Ratings:
     by_item: Csr
     users: IdIndex
     items: IdIndex
+    #: The names of the columns of ids where they came in a frame, users first.
+    names: Names | None = None
 
     @property
     def n_users(self) -> int:
@@ -141,7 +143,8 @@ class Ratings:
         weights = _read_weights(sample_weight, values.size)
         users, user_codes = IdIndex.encode(user_column, "user")
         items, item_codes = IdIndex.encode(item_column, "item")
-        return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+        ratings = _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+        return replace(ratings, names=column_names(X))
 
     @classmethod
     def from_codes(
@@ -197,10 +200,7 @@ class Ratings:
             X has shape (n, 2): int64 when all ids are integers, else object. The weights, if any, are
             ``by_user.weights``, in the same order.
         """
-        integers = self.users.ids.dtype == np.int64 and self.items.ids.dtype == np.int64
-        X = np.empty((self.n_ratings, 2), np.int64 if integers else object)
-        X[:, 0] = self.users.ids[self.user_of_rating()]
-        X[:, 1] = self.items.ids[self.by_user.indices]
+        X = pair_array(self.users.ids[self.user_of_rating()], self.items.ids[self.by_user.indices])
         return X, self.by_user.data.copy()
 
     def user_of_rating(self) -> NDArray[np.int32]:
@@ -228,7 +228,7 @@ class Ratings:
         weights = weights[mask] if weights.size else weights
         _check_some_weight(weights)
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
-        return Ratings(by_user, transposed(by_user, self.n_items), self.users, self.items)
+        return replace(self, by_user=by_user, by_item=transposed(by_user, self.n_items))
 
     def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
         """The same ratings under the row numbers of other indices, which know all of their ids."""

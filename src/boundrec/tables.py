@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.columns import pair_array
 from boundrec.ids import IdIndex
 from boundrec.ratings import Ratings
 from boundrec.table_files import TableFile
@@ -85,9 +86,9 @@ class RatingTable:
             rows=np.flatnonzero(mask) if self.rows is None else self.rows[mask],
         )
 
-    def pairs(self) -> pl.DataFrame:
-        """User ids and item ids, as `predict` takes them."""
-        return pair_frame(self.users.column(), self.items.column())
+    def pairs(self) -> NDArray[Any]:
+        """User ids and item ids as `predict` takes them, by position: what a model calls its columns is no matter."""
+        return pair_array(self.users.column(), self.items.column())
 
     def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingTable:
         """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""

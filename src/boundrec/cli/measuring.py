@@ -122,12 +122,12 @@ def fit_and_measure(request: Request, split: Split, n: int | None, history: Rati
 
 def measure(model: Any, name: str, test: RatingTable, bounds: Ends, n: int | None) -> Measured:
     """Measure a fitted model; lists of n where n is given."""
-    from boundrec.tables import pair_frame
+    from boundrec.columns import pair_array
 
     rng = np.random.default_rng(0)
     users, items = model.user_ids_.ids, model.item_ids_.ids
     random = model.predict(
-        pair_frame(users[rng.integers(0, len(users), RANDOM_PAIRS)], items[rng.integers(0, len(items), RANDOM_PAIRS)])
+        pair_array(users[rng.integers(0, len(users), RANDOM_PAIRS)], items[rng.integers(0, len(items), RANDOM_PAIRS)])
     )
     found = _measured(name, test.ratings, model.predict(test.pairs()), random, bounds)
     if n is not None:

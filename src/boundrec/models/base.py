@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from boundrec.models.notes import warn
-from boundrec.models.predicting import UNKNOWN, Predicting
+from boundrec.models.predicting import UNKNOWN, Predicting, check_names
 from boundrec.models.recommending import Recommending
 from boundrec.models.settings import is_number, is_whole
 from boundrec.models.stopping import Progress, StoppingRule, Sweep, Validation, generator, set_aside, trained_codes
@@ -78,6 +78,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
         "n_users_": "size users",
         "n_items_": "size items",
         "n_features_in_": "number",
+        "_column_names": "optional names",
         "user_factors_": "floats users width",
         "item_factors_": "floats items width",
         "mean_": "number",
@@ -155,12 +156,12 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
                     f"validation_fraction={self.validation_fraction!r} sets ratings aside to evaluate on, but an "
                     "eval_set is given for that: pass one of the two."
                 )
-            return ratings, self._read_beside("eval_set", eval_set)
+            return ratings, self._read_beside("eval_set", eval_set, ratings)
         if self.validation_fraction is None:
             return ratings, None
         return set_aside(ratings, self.validation_fraction, self.random_state)
 
-    def _read_beside(self, name: str, given: Any) -> Ratings:
+    def _read_beside(self, name: str, given: Any, trained: Ratings) -> Ratings:
         """Ratings that ``fit`` takes besides those to train on, under the same rules."""
         parts = given if isinstance(given, (tuple, list)) else (given,)
         if not 1 <= len(parts) <= 2:
@@ -170,6 +171,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
             ratings.check_bounds(check_bounds(self.bounds))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
+        check_names(trained.names, ratings.names, name)
         return ratings
 
     @contextmanager
@@ -191,6 +193,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
         self._learn_ids_and_means(ratings)
+        self._column_names = ratings.names
         self._run(ratings, self._generator(), callback)
         return self
 

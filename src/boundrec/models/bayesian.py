@@ -386,11 +386,13 @@ class BayesianMBMF(BoundedModel):
         -------
         prediction, or a tuple of what was asked for in the order (prediction, std, lower, upper)
         """
-        answer = super().predict(X, return_range)
-        if not return_std:
-            return answer
-        std = self._std(*self._codes(X))
-        return (answer[0], std, *answer[1:]) if return_range else (answer, std)
+        users, items = self._codes(X)
+        answer: tuple[Floats, ...] = (self._predict_codes(users, items),)
+        if return_std:
+            answer += (self._std(users, items),)
+        if return_range:
+            answer += self._interval(users, items)
+        return answer if len(answer) > 1 else answer[0]
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Floats:
         """Quantiles of the rating of each pair of ids, one column for each, inside the pair's range.

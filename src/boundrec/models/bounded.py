@@ -113,7 +113,7 @@ class BoundedModel(FactorisationModel):
             return None
         if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
-        past = self._read_beside("history", history)
+        past = self._read_beside("history", history, ratings)
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(

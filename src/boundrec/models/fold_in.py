@@ -17,6 +17,7 @@ from boundrec.models.base import Floats, shrunken_means
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.new_rows import OTHER
 from boundrec.models.notes import warn
+from boundrec.models.predicting import check_names
 from boundrec.models.stopping import trained_codes
 from boundrec.ranges import (
     Ranges,
@@ -38,7 +39,7 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
     if axis not in ("users", "items"):
         raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
-    given = _of_known(model, model._read(X, y, sample_weight), kind)
+    given = _of_known(model, read_new(model, X, y, sample_weight), kind)
     ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))
     ratings, ranges = settle_new(model, given, ranges, {kind: 0})
     ids, csr = of_side(ratings, kind)
@@ -54,6 +55,13 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
 
 
 # --- ratings that come after the fit ------------------------------------------------------------------------
+
+
+def read_new(model: BoundedModel, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+    """Ratings in columns of the same names, if any, as those of the fit."""
+    ratings = model._read(X, y, sample_weight)
+    check_names(model._column_names, ratings.names)
+    return ratings
 
 
 def of_side(ratings: Ratings, kind: str) -> tuple[IdIndex, Csr]:

@@ -115,6 +115,8 @@ class MBMF(BoundedModel):
         The ridge in the unit of the squared error.
     user_ids_, item_ids_
         The ids behind the rows, as ``.ids``.
+    feature_names_in_
+        The names of the two columns of the frame that the model was fitted on; only there after such a fit.
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
     eval_errors_, best_iter_
