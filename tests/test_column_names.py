@@ -225,4 +225,11 @@ def test_the_command_reads_columns_by_their_role_whatever_a_model_calls_them(dat
     ask("report", model, ratings, "-o", tmp_path / "report.html")
     ask("fit", ratings, "-o", tmp_path / "of the command", "--k", 2, "--sweeps", 2)
     ask("evaluate", ratings, "--model", "mbmf", "--k", 2, "--sweeps", 2)
-    assert not hasattr(boundrec.load(tmp_path / "of the command"), "feature_names_in_")
+    of_the_command = boundrec.load(tmp_path / "of the command")
+    assert of_the_command.feature_names_in_.tolist() == ["userId", "movieId"]
+    of_the_command.predict(table[["userId", "movieId"]])
+    table.to_csv(tmp_path / "headless.csv", index=False, header=False)
+    places = [str(order.index(name) + 1) for name in ("userId", "movieId", "rating")]
+    chosen = [word for pair in zip(("--user", "--item", "--rating"), places, strict=True) for word in pair]
+    ask("fit", tmp_path / "headless.csv", "-o", tmp_path / "headless", "--k", 2, "--sweeps", 2, *chosen)
+    assert not hasattr(boundrec.load(tmp_path / "headless"), "feature_names_in_")

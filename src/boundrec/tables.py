@@ -125,7 +125,8 @@ class RatingTable:
 
     def to_ratings(self) -> Ratings:
         """The ratings in the form that fits take; each pair must be there once."""
-        return Ratings.from_codes(self.users, self.items, self.ratings)
+        ratings = Ratings.from_codes(self.users, self.items, self.ratings)
+        return replace(ratings, names=(self.names["user"], self.names["item"]) if self.file.has_header else None)
 
     def check_bounds(self, low: float | None, high: float | None) -> None:
         """Refuse ratings outside declared bounds, with the first one's place; an end that is None is open."""
