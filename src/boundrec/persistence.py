@@ -72,7 +72,7 @@ def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: 
         tensor_file.write(path, contents.arrays, text)
 
 
-def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
+def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationModel:
     """Load a model from a file that `save` wrote: whatever model it holds.
 
     The file is mapped into memory rather than read: several processes share it, and what is not used is not loaded.
@@ -96,11 +96,11 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
         return _restore(Source(file, path, verify))
 
 
-def _restore(source: Source) -> Any:
+def _restore(source: Source) -> FactorisationModel:
     name = source.text.get("model", "")
     if name not in MODELS:
         raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
-    model_class = getattr(import_module(MODELS[name]), name)
+    model_class: type[FactorisationModel] = getattr(import_module(MODELS[name]), name)
     state = _restore_state(source, model_class)
     state["_ratings"] = _restore_ratings(source, state)
     source.refuse_what_is_left()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from boundrec.ids import IdIndex
 
 __all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
 
-DUPLICATES = ("raise", "last", "mean")
+Duplicates = Literal["raise", "last", "mean"]
+DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
@@ -91,7 +92,7 @@ class Ratings:
         return f"Ratings({self.n_ratings} ratings, {self.n_users} users × {self.n_items} items)"
 
     @classmethod
-    def read(cls, X: Any, y: Any = None, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+    def read(cls, X: Any, y: Any = None, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
         """Read ratings in any accepted form.
 
         Parameters
@@ -115,7 +116,7 @@ class Ratings:
         return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates)
 
     @classmethod
-    def from_pairs(cls, X: Any, y: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+    def from_pairs(cls, X: Any, y: Any, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
         """Read pairs of ids with their ratings.
 
         Parameters
@@ -168,7 +169,7 @@ class Ratings:
         return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
 
     @classmethod
-    def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+    def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
         """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
 
         Ids are 0 … N−1 and 0 … M−1; rows and columns without an entry count as known users and items.

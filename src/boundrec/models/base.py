@@ -17,13 +17,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from boundrec.models.notes import warn
-from boundrec.models.predicting import UNKNOWN, Predicting, check_names
+from boundrec.models.predicting import UNKNOWN, Predicting, Unknown, check_names
 from boundrec.models.recommending import Recommending
-from boundrec.models.settings import is_number, is_whole
-from boundrec.models.stopping import Progress, StoppingRule, Sweep, Validation, generator, set_aside, trained_codes
+from boundrec.models.settings import FLOAT_TYPES, BoundsSetting, FloatType, Seed, is_number, is_whole
+from boundrec.models.stopping import (
+    Progress,
+    StoppingRule,
+    Sweep,
+    TolMode,
+    Validation,
+    generator,
+    set_aside,
+    trained_codes,
+)
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds
-from boundrec.ratings import DUPLICATES, Csr, Ratings
+from boundrec.ratings import DUPLICATES, Csr, Duplicates, Ratings
 from boundrec.recommend import Ranking, Seen
 
 Floats = NDArray[np.float64]
@@ -53,17 +62,17 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
     """
 
     n_factors: int
-    bounds: Any
-    on_unknown: str
-    duplicates: str
+    bounds: BoundsSetting
+    on_unknown: Unknown
+    duplicates: Duplicates
     validation_fraction: float | None = None
     n_iter_no_change: int | None = 5
     max_iter: int | None
     tol: float
     patience: int
-    tol_mode: str = "relative"
-    dtype: Any
-    random_state: Any
+    tol_mode: TolMode = "relative"
+    dtype: FloatType
+    random_state: Seed
     n_jobs: int | None
     verbose: int
 
@@ -212,7 +221,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
             raise ValueError(f"n_factors={self.n_factors!r}: give a whole number of at least {self.MIN_FACTORS}.")
         if self.max_iter is not None and (not is_whole(self.max_iter) or self.max_iter < 1):
             raise ValueError(f"max_iter={self.max_iter!r}: give a whole number of at least 1, or None.")
-        if self.dtype not in ("float32", "float64", np.float32, np.float64):
+        if self.dtype not in FLOAT_TYPES:
             raise ValueError(f"dtype={self.dtype!r}: give float32 or float64.")
         if not is_number(self.tol) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r}: give a number of at least 0.")

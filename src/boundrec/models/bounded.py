@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from boundrec.ranges import (
     CONTRADICTIONS,
     FORMS,
     MAGNITUDES,
+    Contradiction,
+    Form,
+    Magnitudes,
     Ranges,
     check_bounds,
     constant_magnitudes,
@@ -29,6 +32,8 @@ from boundrec.ranges import (
 from boundrec.ratings import Csr, Ratings
 from boundrec.recommend import Ranking, Seen
 
+Axis = Literal["users", "items"]
+
 
 class BoundedModel(FactorisationModel):
     """A factorisation whose every prediction lies in a range of its own: centre ± r_i s_j.
@@ -37,11 +42,11 @@ class BoundedModel(FactorisationModel):
     only ever see centred ratings and magnitudes.
     """
 
-    form: str
-    magnitudes: Any
+    form: Form
+    magnitudes: Magnitudes
     history_share: float
     history_count: float | None
-    on_contradiction: str
+    on_contradiction: Contradiction
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         **FactorisationModel.CHOICES,
@@ -158,7 +163,7 @@ class BoundedModel(FactorisationModel):
 
     # --- what comes after the fit ---------------------------------------------------------------------------
 
-    def fold_in(self, X: Any, y: Any = None, axis: str = "users", sample_weight: ArrayLike | None = None) -> Self:
+    def fold_in(self, X: Any, y: Any = None, axis: Axis = "users", sample_weight: ArrayLike | None = None) -> Self:
         """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
 
         Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
@@ -211,7 +216,13 @@ class BoundedModel(FactorisationModel):
 
     # --- predictions ----------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_range: bool = False) -> Any:
+    @overload
+    def predict(self, X: Any, return_range: Literal[False] = False) -> Floats: ...
+    @overload
+    def predict(self, X: Any, return_range: Literal[True]) -> tuple[Floats, Floats, Floats]: ...
+    @overload
+    def predict(self, X: Any, return_range: bool) -> Floats | tuple[Floats, Floats, Floats]: ...
+    def predict(self, X: Any, return_range: bool = False) -> Floats | tuple[Floats, ...]:
         """Predict the rating of each pair of ids; every prediction lies inside its own range.
 
         Parameters

@@ -7,14 +7,14 @@ every fit, on the new rows alone, gives them the rows that the fit would have en
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.models.base import Floats, shrunken_means
-from boundrec.models.bounded import BoundedModel
+from boundrec.models.bounded import Axis, BoundedModel
 from boundrec.models.new_rows import OTHER
 from boundrec.models.notes import warn
 from boundrec.models.predicting import check_names
@@ -33,10 +33,10 @@ from boundrec.recommend import Seen
 Model = TypeVar("Model", bound=BoundedModel)
 
 
-def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Model:
+def fold_in(model: Model, X: Any, y: Any, axis: Axis, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
-    if axis not in ("users", "items"):
+    if axis not in get_args(Axis):
         raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
     given = _of_known(model, read_new(model, X, y, sample_weight), kind)

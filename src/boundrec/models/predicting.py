@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from boundrec.ratings import IdIndex
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-UNKNOWN = ("mean", "nan", "raise")
+Unknown = Literal["mean", "nan", "raise"]
+UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
 
@@ -24,7 +25,7 @@ BLOCK = 1 << 14
 class Predicting:
     """The part of a model that predicts; the model says in `_predict_known` how its factors make a prediction."""
 
-    on_unknown: str
+    on_unknown: Unknown
     mean_: float
     user_ids_: IdIndex
     item_ids_: IdIndex
