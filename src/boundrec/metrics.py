@@ -15,7 +15,7 @@ Average = Literal["micro", "macro"]
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.intp]
-UserMean = ArrayLike | Mapping
+UserMean = ArrayLike | Mapping[Any, float]
 Ids = Any  #: one column of ids: an array, a series or a list
 
 

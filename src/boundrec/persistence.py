@@ -109,7 +109,7 @@ def _restore(source: Source) -> FactorisationModel:
         model._check_settings()
     except TypeError:
         raise ValueError("its settings are damaged.") from None
-    vars(model).update(state)
+    model.__dict__.update(state)
     return model
 
 

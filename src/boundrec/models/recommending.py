@@ -18,7 +18,6 @@ from boundrec.recommend import Codes, Floats, Lists, Ranking, Seen, most_similar
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
 Output = Literal["arrays", Library]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
@@ -106,7 +105,7 @@ class Recommending:
         exclude: Any = None,
         *,
         output: Literal["pyarrow"],
-    ) -> pa.Table: ...
+    ) -> Any: ...
     def recommend(
         self,
         users: Any = None,
@@ -193,7 +192,7 @@ class Recommending:
         *,
         output: Literal["pyarrow"],
         batch_size: int = 4096,
-    ) -> Iterator[pa.Table]: ...
+    ) -> Iterator[Any]: ...
     def recommend_batches(
         self,
         users: Any = None,

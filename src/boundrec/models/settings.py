@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeGuard, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-#: Words are declared here, or where they are read, once: type checkers have them as they stand, `get_args` for the rest.
+#: Words are declared once, for type checkers; a list of them to check against is made by `get_args`.
 Auto = Literal["auto"]
 Precision = Literal["float64", "float32"]
 FloatType = Precision | type[np.float64] | type[np.float32] | np.dtype[np.float64] | np.dtype[np.float32]
