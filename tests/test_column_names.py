@@ -176,6 +176,13 @@ def test_names_that_no_fit_has_seen_are_warned_of_once(data, ask):
     assert not hasattr(fitted, "feature_names_in_")
 
 
+def test_the_librarys_own_names_are_clear_after_a_fit_without_any(data):
+    X, y = data
+    fitted = model().fit(X, y)
+    listed = fitted.recommend([0, 1], n=2, exclude_seen=False, output="pandas")
+    assert np.array_equal(fitted.predict(listed[["user", "item"]]), listed["score"])
+
+
 # --- scikit-learn -------------------------------------------------------------------------------------------
 
 

@@ -88,7 +88,8 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationMode
     Returns
     -------
     model
-        A fitted model that predicts with the same bits as the one that was saved.
+        A fitted model that predicts with the same bits as the one that was saved. Its class is that of the saved one;
+        to a type checker it is the base of all of them until ``isinstance(model, MBMF)`` or the like has told.
     """
     path = os.fspath(path)
     with _in_a_sentence(path, "loaded"):

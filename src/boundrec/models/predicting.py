@@ -18,6 +18,8 @@ Codes = NDArray[np.int64]
 
 Unknown = Literal["mean", "nan", "raise"]
 UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
+#: What `recommend` calls the columns of its frames: clear without a fit that has seen them.
+OWN_NAMES: Names = ("user", "item")
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
 
@@ -117,7 +119,7 @@ def check_names(known: Names | None, given: Names | None, where: str = "X") -> N
 
     As scikit-learn does, but that an array after a frame is worth no warning: a list of pairs is how one asks by hand.
     """
-    if given is None or given == known:
+    if given is None or given == (known or OWN_NAMES):
         return
     told = f"{where} has the columns {_listed(given)}"
     if known is None:
