@@ -18,7 +18,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numba import njit
@@ -31,6 +31,7 @@ from benchmarks.measure import Check, Part, SweepClock, machine, movielens_or_al
 from benchmarks.tensor_formulation import TensorFormulation
 from boundrec import MBMF, datasets, kernels
 from boundrec.metrics import rmse
+from boundrec.models.mbmf import Solver
 from boundrec.parallel import RowPool
 from boundrec.ratings import Csr, Ratings
 from boundrec.splits import hold_out
@@ -118,8 +119,8 @@ def exact_against_angles(quick: bool) -> Part:
     settings: dict[str, Any] = {"bounds": data.bounds, "form": "n", "magnitudes": "paper", "tol": 0, "random_state": 0}
     exact = MBMF(10, constraint="sphere", max_iter=20, n_jobs=1, **settings)
     angles = MBMF.as_in_paper(10, n_jobs=1, **settings | {"max_iter": 50 if quick else 500})
-    for solver, constraint in (("exact", "sphere"), ("angles", "sphere")):  # compile
-        MBMF(10, solver=solver, constraint=constraint, max_iter=2, n_jobs=1, **settings).fit(split.ratings)
+    for solver in get_args(Solver):  # compile
+        MBMF(10, solver=solver, constraint="sphere", max_iter=2, n_jobs=1, **settings).fit(split.ratings)
     angle_times = timed(angles, split.ratings, history=split.history).cpu
     fits = [timed(exact, split.ratings, history=split.history).cpu for _ in range(3)]
     reached = int(np.argmax(np.array(exact.objectives_) < angles.objectives_[-1]))
@@ -250,7 +251,8 @@ def threads(quick: bool) -> Part:
             "random_state": 0,
             "constraint": "sphere",
         }
-        for what, solver, max_iter in (("exact sweep", "exact", 4), ("angle iteration", "angles", 12)):
+        kinds: list[tuple[str, Solver, int]] = [("exact sweep", "exact", 4), ("angle iteration", "angles", 12)]
+        for what, solver, max_iter in kinds:
             models = [MBMF(20, solver=solver, max_iter=max_iter, n_jobs=jobs, **common) for jobs in (1, 2)]
             turns = [[timed(model, ratings) for model in models] for _ in range(3 if quick else 7)]
             one, two = (min(float(turn[jobs].wall[1:].mean()) for turn in turns) for jobs in (0, 1))
@@ -289,7 +291,7 @@ def precision(quick: bool) -> Part:
         error = rmse(data.rating[held], model.predict(data.pairs[held]))
         excess = np.linalg.norm(model.user_factors_.astype(float), axis=1) / model.user_magnitudes_ - 1
         figures = [f"{1e3 * seconds:.0f}", f"{peak / 1e6:.1f}", f"{error:.5f}", f"{excess.max():.0e}"]
-        rows.append([model.constraint, model.dtype, *figures])
+        rows.append([model.constraint, str(model.dtype), *figures])
     columns = ["constraint", "dtype", "ms a sweep", "fit's own peak, MB", "test RMSE", "past its magnitude"]
     note = (
         f"{name}, 10 % held out, K = 20, 12 sweeps, one core. `dtype` is how factors and centred ratings are stored; "

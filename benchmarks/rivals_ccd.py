@@ -35,13 +35,14 @@ from benchmarks.peers import error_check, movielens, peer, surprise_trainset, ti
 from boundrec import NMF, CCDPlusPlus, Ratings
 from boundrec.datasets import Dataset
 from boundrec.metrics import rmse
+from boundrec.models.ccdpp import RidgeMode
 from boundrec.splits import repeated_hold_out
 
 #: Surprise's defaults.
 NMF_FACTORS, NMF_EPOCHS, NMF_RIDGE = 15, 50, 0.06
 FACTORS = 20
 #: Ridges near the best of each kind on MovieLens 100k.
-RIDGES = {"weighted": 0.1, "plain": 10.0}
+RIDGES: dict[RidgeMode, float] = {"weighted": 0.1, "plain": 10.0}
 SPLITS = "Each split holds out 10 % of the ratings and leaves every user and item one. Predictions are not clipped."
 
 Factors = tuple[NDArray[np.floating], NDArray[np.floating]]
@@ -81,7 +82,7 @@ def surprise_factors(model: Any, shape: tuple[int, int]) -> Factors:
     return model.pu[users], model.qi[items]
 
 
-def cmfrec_model(matrix: Any, mode: str, seed: int, **settings: Any) -> Any:
+def cmfrec_model(matrix: Any, mode: RidgeMode, seed: int, **settings: Any) -> Any:
     """The plain factorisation: no biases, no centring."""
     model = peer("cmfrec", "cmfrec").CMF(
         k=FACTORS,
@@ -154,7 +155,7 @@ def nmf_fits(split: Split, starts: int) -> Fits:
         yield ours, peers
 
 
-def ccdpp_fits(split: Split, starts: int, mode: str) -> Fits:
+def ccdpp_fits(split: Split, starts: int, mode: RidgeMode) -> Fits:
     """Ours and cmfrec's, from several random starts."""
     matrix, ridge = as_matrix(split.X, split.y, split.shape), RIDGES[mode]
     for seed in range(starts):

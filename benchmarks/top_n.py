@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Check, Part, peak_memory, real_data, save_parts
 from boundrec import MBMF
 from boundrec.datasets import Dataset
+from boundrec.models.mbmf import Constraint
 from boundrec.parallel import thread_count
 
 N, K, REPEATS = 10, 20, 3
@@ -43,7 +44,7 @@ CLOSE = 1e-5
 BLOCK = 128
 
 
-def fitted_model(data: Dataset, constraint: str) -> MBMF:
+def fitted_model(data: Dataset, constraint: Constraint) -> MBMF:
     """MBMF after three sweeps: factors of the kind that lists are made from, and no more time than that needs."""
     model = MBMF(K, bounds=data.bounds, constraint=constraint, max_iter=3, tol=0, random_state=0)
     return model.fit(data.pairs, data.rating)
@@ -108,7 +109,7 @@ def timed(actions: dict[str, Callable[[], Any]]) -> tuple[dict[str, tuple[float,
     return best, results
 
 
-def time_part(data: Dataset, constraint: str) -> Part:
+def time_part(data: Dataset, constraint: Constraint) -> Part:
     """Side by side on a sample of users; NumPy, which takes far longer, for the ball only."""
     model = fitted_model(data, constraint)
     users = np.sort(np.random.default_rng(0).choice(model.n_users_, SAMPLE, replace=False))

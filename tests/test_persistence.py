@@ -568,6 +568,8 @@ HOSTILE = {
     "ranges without an offset": inside("values", **{"ranges.offset": None}),
     "ranges of text": inside("values", **{"ranges.limit": "wide"}),
     "a mean of text": inside("values", mean="3"),
+    "column names that are numbers": inside("values", column_names=[1, 2]),
+    "one column name": inside("values", column_names=["user"]),
     "a mean of truth": inside("values", mean=True),
     "no mean": inside("values", mean=None),
     "a value nobody knows": inside("values", surplus=1),

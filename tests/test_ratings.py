@@ -347,6 +347,7 @@ def test_a_list_of_pairs_keeps_the_type_of_each_column():
         pd.Series([1, 0, 1], index=[7, 8, 9]),
         pd.Series([1, 0, 1], dtype="Int64"),
         pd.DataFrame({"y": [True, False, True]}),
+        pd.DataFrame([1, 0, 1]),
         pl.Series([1, 0, 1]),
         pl.Series([True, False, True]),
         pa.chunked_array([[1, 0, 1]]),

@@ -18,6 +18,7 @@ from scipy.sparse import coo_matrix, csr_matrix
 import boundrec
 from benchmarks.accuracy.tasks import Data, Floats, Pairs
 from boundrec import MBMF, BayesianMBMF
+from boundrec.ranges import Form
 
 Settings = Mapping[str, Any]
 #: Pairs answered at a time.
@@ -381,7 +382,7 @@ class Own(Method):
 class PaperN(Own):
     """The paper's MBMF-n: sphere, angles, 500 iterations; magnitudes from the range, as no history is used."""
 
-    form = "n"
+    form: Form = "n"
     cost, iterations = 3e-9, 500
 
     def build(self, bounds: Any) -> Any:

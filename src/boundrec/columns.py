@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 Column = NDArray[Any] | list[Any]
+#: The names of a frame's two columns, users first.
+Names = tuple[str, str]
 
 ACCEPTED = (
     "an array or a list of (user id, item id) pairs, a pandas, polars or pyarrow frame with two columns, "
@@ -47,8 +49,23 @@ def pair_columns(X: Any) -> tuple[Column, Column]:
     names = frame.columns
     if len(names) != 2:
         raise ValueError(f"X must have two columns, user ids and item ids, but has {len(names)}: {names}")
-    users, items = (_series_column(frame[name]) for name in names)
+    users, items = map(_series_column, frame.iter_columns())  # by place: frame[0] would be a row
     return users, items
+
+
+def column_names(X: Any) -> Names | None:
+    """The names of a frame's two columns where they are strings, as in scikit-learn; None for all other pairs."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    names = frame.columns if isinstance(frame, nw.DataFrame) else []
+    return (names[0], names[1]) if len(names) == 2 and all(isinstance(name, str) for name in names) else None
+
+
+def pair_array(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
+    """Two columns of ids side by side: int64 when all ids are integers, else object."""
+    integers = users.dtype == np.int64 and items.dtype == np.int64
+    pairs = np.empty((len(users), 2), np.int64 if integers else object)
+    pairs[:, 0], pairs[:, 1] = users, items
+    return pairs
 
 
 def _array_columns(X: NDArray[Any]) -> tuple[Column, Column]:
@@ -119,7 +136,7 @@ def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
         values = _with_gaps(values)
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
-        native = native[native.columns[0]]
+        native = next(native.iter_columns())
     given = _series_column(native) if isinstance(native, nw.Series) else values
     try:
         column = np.asarray(given)

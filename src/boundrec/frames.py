@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-LIBRARIES = ("pandas", "polars", "pyarrow")
+Library = Literal["pandas", "polars", "pyarrow"]
+LIBRARIES: tuple[Library, ...] = get_args(Library)
 
 
 def import_library(name: str) -> Any:

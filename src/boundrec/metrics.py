@@ -4,16 +4,18 @@ Ratings and predictions are always on the original scale: add a shift or a centr
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boundrec.ids import IdIndex
 
+Average = Literal["micro", "macro"]
+
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.intp]
-UserMean = ArrayLike | Mapping
+UserMean = ArrayLike | Mapping[Any, float]
 Ids = Any  #: one column of ids: an array, a series or a list
 
 
@@ -62,7 +64,7 @@ def f1(
     user_mean: UserMean,
     *,
     predicted_mean: UserMean | None = None,
-    average: Literal["micro", "macro"] = "micro",
+    average: Average = "micro",
 ) -> float:
     """F1 score of the recommendations: entries above their user's mean, as rated against as predicted.
 
@@ -92,7 +94,7 @@ def f1(
     float
         Between 0 and 1.
     """
-    if average not in ("micro", "macro"):
+    if average not in get_args(Average):
         raise ValueError(f"average={average!r} is not known. Pass 'micro' or 'macro'.")
     y, p = _ratings_and_predictions(y, p)
     user = np.asarray(user)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec import tensor_file
-from boundrec.columns import short
+from boundrec.columns import Names, short
 from boundrec.ids import IdIndex
 from boundrec.loaded_models import check_agreement, check_factors, check_ratings
 from boundrec.models.base import FactorisationModel
@@ -77,7 +77,7 @@ def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: 
         tensor_file.write(path, contents.arrays, text)
 
 
-def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
+def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationModel:
     """Load a model from a file that `save` wrote: whatever model it holds.
 
     The file is mapped into memory rather than read: several processes share it, and what is not used is not loaded.
@@ -94,7 +94,8 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
     Returns
     -------
     model
-        A fitted model that predicts with the same bits as the one that was saved.
+        A fitted model that predicts with the same bits as the one that was saved. Its class is that of the saved one;
+        to a type checker it is the base of all of them until ``isinstance(model, MBMF)`` or the like has told.
     """
     path = os.fspath(path)
     with _in_a_sentence(path, "loaded"):
@@ -102,11 +103,11 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> Any:
         return _restore(Source(file, path, verify))
 
 
-def _restore(source: Source) -> Any:
+def _restore(source: Source) -> FactorisationModel:
     name = source.text.get("model", "")
     if name not in MODELS:
         raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
-    model_class = getattr(import_module(MODELS[name]), name)
+    model_class: type[FactorisationModel] = getattr(import_module(MODELS[name]), name)
     state = _restore_state(source, model_class)
     state["_ratings"] = _restore_ratings(source, state)
     source.refuse_what_is_left()
@@ -115,7 +116,7 @@ def _restore(source: Source) -> Any:
         model._check_settings()
     except (TypeError, OverflowError):
         raise ValueError("its settings are damaged.") from None
-    vars(model).update(state)
+    model.__dict__.update(state)
     check_agreement(model)
     check_ratings(model)
     if source.verify:
@@ -292,6 +293,18 @@ def _restore_course(source: Source, name: str) -> list[float]:
     return list(course.tolist())
 
 
+def _store_names(contents: Contents, name: str, value: Names) -> None:
+    contents.values[name] = encode(list(value))
+
+
+def _restore_names(source: Source, name: str) -> Names:
+    with _part(name):
+        user, item = source.value(name)
+    if not (isinstance(user, str) and isinstance(item, str)):
+        raise ValueError(f"its {name!r} are no names.")
+    return user, item
+
+
 def _restore_floats(source: Source, name: str, *sizes: str) -> NDArray[np.floating]:
     return source.array(name, FLOATS, *sizes)
 
@@ -453,6 +466,7 @@ KINDS = {
     "measured": Kind(_store_number, _restore_measured),
     "numbers": Kind(_store_list, _restore_list),
     "course": Kind(_store_list, _restore_course),
+    "names": Kind(_store_names, _restore_names),
     "floats": Kind(Contents.add, _restore_floats),
     "bools": Kind(Contents.add, _restore_bools),
     "ranges": Kind(_store_ranges, _restore_ranges),

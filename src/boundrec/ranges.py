@@ -19,9 +19,9 @@ So form c keeps predictions within every declared end, and form n within the upp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,14 @@ from boundrec.ratings import LARGEST, SMALLEST, Csr, IdIndex, Ratings, sizes_tha
 Floats = NDArray[np.float64]
 Bounds = tuple[float | None, float | None]
 
-FORMS = ("c", "n")
-MAGNITUDES = ("auto", "range", "history", "paper")
-CONTRADICTIONS = ("keep", "widen", "drop", "raise")
+Form = Literal["c", "n"]
+MagnitudeRule = Literal["auto", "range", "history", "paper"]
+#: By a rule, or as they are given: those of the users, then those of the items.
+Magnitudes = MagnitudeRule | Sequence[Mapping[Any, float] | Sequence[float] | Floats]
+Contradiction = Literal["keep", "widen", "drop", "raise"]
+FORMS: tuple[Form, ...] = get_args(Form)
+MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
+CONTRADICTIONS: tuple[Contradiction, ...] = get_args(Contradiction)
 #: Derived magnitudes are floored at this share of the overall one: a zero would pin every prediction.
 FLOOR = 1e-3
 #: A rating this far past its range, relative to the range, is still inside: rounding, not contradiction.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from boundrec.columns import pair_columns, read_numbers
+from boundrec.columns import Names, column_names, pair_array, pair_columns, read_numbers
 from boundrec.ids import IdIndex
 
 __all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
 
-DUPLICATES = ("raise", "last", "mean")
+Duplicates = Literal["raise", "last", "mean"]
+DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
@@ -76,6 +77,8 @@ class Ratings:
     by_item: Csr
     users: IdIndex
     items: IdIndex
+    #: The names of the columns of ids where they came in a frame, users first.
+    names: Names | None = None
 
     @property
     def n_users(self) -> int:
@@ -96,7 +99,7 @@ class Ratings:
         return f"Ratings({self.n_ratings} ratings, {self.n_users} users × {self.n_items} items)"
 
     @classmethod
-    def read(cls, X: Any, y: Any = None, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+    def read(cls, X: Any, y: Any = None, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
         """Read ratings in any accepted form.
 
         Parameters
@@ -120,7 +123,7 @@ class Ratings:
         return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates)
 
     @classmethod
-    def from_pairs(cls, X: Any, y: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+    def from_pairs(cls, X: Any, y: Any, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
         """Read pairs of ids with their ratings.
 
         Parameters
@@ -148,7 +151,8 @@ class Ratings:
         weights = _read_weights(sample_weight, values.size)
         users, user_codes = IdIndex.encode(user_column, "user")
         items, item_codes = IdIndex.encode(item_column, "item")
-        return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+        ratings = _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+        return replace(ratings, names=column_names(X))
 
     @classmethod
     def from_codes(
@@ -174,7 +178,7 @@ class Ratings:
         return _assemble(_Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], "raise")
 
     @classmethod
-    def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: str = "raise") -> Ratings:
+    def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
         """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
 
         Ids are 0 … N−1 and 0 … M−1; rows and columns without an entry count as known users and items.
@@ -209,10 +213,7 @@ class Ratings:
             X has shape (n, 2): int64 when all ids are integers, else object. The weights, if any, are
             ``by_user.weights``, in the same order.
         """
-        integers = self.users.ids.dtype == np.int64 and self.items.ids.dtype == np.int64
-        X = np.empty((self.n_ratings, 2), np.int64 if integers else object)
-        X[:, 0] = self.users.ids[self.user_of_rating()]
-        X[:, 1] = self.items.ids[self.by_user.indices]
+        X = pair_array(self.users.ids[self.user_of_rating()], self.items.ids[self.by_user.indices])
         return X, self.by_user.data.copy()
 
     def user_of_rating(self) -> NDArray[np.int32]:
@@ -240,7 +241,7 @@ class Ratings:
         weights = weights[mask] if weights.size else weights
         _check_some_weight(weights)
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
-        return Ratings(by_user, transposed(by_user, self.n_items), self.users, self.items)
+        return replace(self, by_user=by_user, by_item=transposed(by_user, self.n_items))
 
     def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
         """The same ratings under the row numbers of other indices, which know all of their ids."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.columns import pair_array
 from boundrec.ids import IdIndex
 from boundrec.ratings import LARGEST, Ratings
 from boundrec.table_files import TableFile
@@ -85,9 +86,9 @@ class RatingTable:
             rows=np.flatnonzero(mask) if self.rows is None else self.rows[mask],
         )
 
-    def pairs(self) -> pl.DataFrame:
-        """User ids and item ids, as `predict` takes them."""
-        return pair_frame(self.users.column(), self.items.column())
+    def pairs(self) -> NDArray[Any]:
+        """User ids and item ids as `predict` takes them, by position: what a model calls its columns is no matter."""
+        return pair_array(self.users.column(), self.items.column())
 
     def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingTable:
         """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
@@ -124,7 +125,8 @@ class RatingTable:
 
     def to_ratings(self) -> Ratings:
         """The ratings in the form that fits take; each pair must be there once."""
-        return Ratings.from_codes(self.users, self.items, self.ratings)
+        ratings = Ratings.from_codes(self.users, self.items, self.ratings)
+        return replace(ratings, names=(self.names["user"], self.names["item"]) if self.file.has_header else None)
 
     def check_bounds(self, low: float | None, high: float | None) -> None:
         """Refuse ratings outside declared bounds, with the first one's place; an end that is None is open."""

@@ -13,6 +13,7 @@ from boundrec.report.words import in_a_sentence, size
 
 if TYPE_CHECKING:
     import polars as pl
+    from numpy.typing import NDArray
 
     from boundrec.tables import Ids
 
@@ -118,17 +119,16 @@ def predict(
 
 
 def _predicted(model: Any, users: Ids, items: Ids, block: slice, names: dict[str, str]) -> pl.DataFrame:
+    from boundrec.columns import pair_array
     from boundrec.tables import Ids, are_mixed, as_text, pair_frame
 
-    frame = pair_frame(
-        Ids(users.distinct, users.codes[block]).column(), Ids(items.distinct, items.codes[block]).column()
-    )
-    answer = answers(model, frame)
+    columns = [Ids(ids.distinct, ids.codes[block]).column() for ids in (users, items)]
+    frame, answer = pair_frame(*columns), answers(model, pair_array(*columns))
     mixed = [name for name, ids in (("user", users), ("item", items)) if are_mixed(ids.distinct.ids)]
     return frame.with_columns(as_text(frame[name]) for name in mixed).rename(names).with_columns(**answer)
 
 
-def answers(model: Any, pairs: pl.DataFrame) -> dict[str, Any]:
+def answers(model: Any, pairs: NDArray[Any]) -> dict[str, Any]:
     """Prediction, range and standard deviation of pairs: as much of it as this kind of model has."""
     import polars as pl
 

@@ -256,11 +256,11 @@ def fit_or_fail(request: Request, trial: Trial) -> Measured:
 
 def measure(model: Any, name: str, trial: Trial) -> Measured:
     """Measure a fitted model."""
-    from boundrec.tables import pair_frame
+    from boundrec.columns import pair_array
 
     ids = model.user_ids_.ids, model.item_ids_.ids
     users, items = (of[codes] for of, codes in zip(ids, _random_pairs(*map(len, ids)), strict=True))
-    found = _measured(name, trial, model.predict(trial.test.pairs()), model.predict(pair_frame(users, items)))
+    found = _measured(name, trial, model.predict(trial.test.pairs()), model.predict(pair_array(users, items)))
     if trial.n is not None and trial.liked is not None:
         users = trial.learnt.users.ids[trial.liked.rows]
         lists, _ = model.recommend(users, n=trial.n)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.models.base import Floats, Side
-from boundrec.models.descent import Descent, MovingSide
+from boundrec.models.descent import Descent, MovingSide, Step, Steps
 from boundrec.parallel import RowPool
 
 
@@ -43,7 +43,7 @@ class AngleSide(MovingSide):
 class AngleDescent(Descent[AngleSide]):
     """Descends F(Φ, Θ), the squared errors as a function of the angles; steps as in `Descent`."""
 
-    def __init__(self, users: AngleSide, items: AngleSide, pool: RowPool, step: str, steps: str) -> None:
+    def __init__(self, users: AngleSide, items: AngleSide, pool: RowPool, step: Step, steps: Steps) -> None:
         super().__init__(users, items, step, steps)
         self._pool = pool
 

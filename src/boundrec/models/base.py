@@ -17,13 +17,22 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from boundrec.models.notes import warn
-from boundrec.models.predicting import UNKNOWN, Predicting
+from boundrec.models.predicting import UNKNOWN, Predicting, Unknown, check_names
 from boundrec.models.recommending import Recommending
-from boundrec.models.settings import is_number, is_whole
-from boundrec.models.stopping import Progress, StoppingRule, Sweep, Validation, generator, set_aside, trained_codes
+from boundrec.models.settings import FLOAT_TYPES, BoundsSetting, FloatType, Seed, is_number, is_whole
+from boundrec.models.stopping import (
+    Progress,
+    StoppingRule,
+    Sweep,
+    TolMode,
+    Validation,
+    generator,
+    set_aside,
+    trained_codes,
+)
 from boundrec.parallel import RowPool, thread_count
 from boundrec.ranges import check_bounds, check_bounds_fit
-from boundrec.ratings import DUPLICATES, Csr, Ratings
+from boundrec.ratings import DUPLICATES, Csr, Duplicates, Ratings
 from boundrec.recommend import Ranking, Seen
 
 Floats = NDArray[np.float64]
@@ -53,17 +62,17 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
     """
 
     n_factors: int
-    bounds: Any
-    on_unknown: str
-    duplicates: str
+    bounds: BoundsSetting
+    on_unknown: Unknown
+    duplicates: Duplicates
     validation_fraction: float | None = None
     n_iter_no_change: int | None = 5
     max_iter: int | None
     tol: float
     patience: int
-    tol_mode: str = "relative"
-    dtype: Any
-    random_state: Any
+    tol_mode: TolMode = "relative"
+    dtype: FloatType
+    random_state: Seed
     n_jobs: int | None
     verbose: int
 
@@ -78,6 +87,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
         "n_users_": "size users",
         "n_items_": "size items",
         "n_features_in_": "count",
+        "_column_names": "optional names",
         "user_factors_": "floats users width",
         "item_factors_": "floats items width",
         "mean_": "number",
@@ -157,12 +167,12 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
                     f"validation_fraction={self.validation_fraction!r} sets ratings aside to evaluate on, but an "
                     "eval_set is given for that: pass one of the two."
                 )
-            return ratings, self._read_beside("eval_set", eval_set)
+            return ratings, self._read_beside("eval_set", eval_set, ratings)
         if self.validation_fraction is None:
             return ratings, None
         return set_aside(ratings, self.validation_fraction, self.random_state)
 
-    def _read_beside(self, name: str, given: Any) -> Ratings:
+    def _read_beside(self, name: str, given: Any, trained: Ratings) -> Ratings:
         """Ratings that ``fit`` takes besides those to train on, under the same rules."""
         parts = given if isinstance(given, (tuple, list)) else (given,)
         if not 1 <= len(parts) <= 2:
@@ -172,6 +182,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
             ratings.check_bounds(check_bounds(self.bounds))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
+        check_names(trained.names, ratings.names, name)
         return ratings
 
     @contextmanager
@@ -193,6 +204,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
         self._learn_ids_and_means(ratings)
+        self._column_names = ratings.names
         self._run(ratings, self._generator(), callback)
         return self
 
@@ -211,7 +223,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
             raise ValueError(f"n_factors={self.n_factors!r}: give a whole number of at least {self.MIN_FACTORS}.")
         if self.max_iter is not None and (not is_whole(self.max_iter) or self.max_iter < 1):
             raise ValueError(f"max_iter={self.max_iter!r}: give a whole number of at least 1, or None.")
-        if self.dtype not in ("float32", "float64", np.float32, np.float64):
+        if self.dtype not in FLOAT_TYPES:
             raise ValueError(f"dtype={self.dtype!r}: give float32 or float64.")
         if not is_number(self.tol) or not self.tol >= 0:
             raise ValueError(f"tol={self.tol!r}: give a number of at least 0.")

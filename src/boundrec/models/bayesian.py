@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,12 +25,13 @@ from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.models.gibbs import PRIOR_NOISE, Kept, KeptSide, Prior, Rows, Sample, held_by, sample_side
 from boundrec.models.new_draws import draw_from_priors, start_from_priors
-from boundrec.models.predicting import BLOCK, dot_rows
-from boundrec.models.settings import is_whole
+from boundrec.models.predicting import BLOCK, Unknown, dot_rows
+from boundrec.models.settings import Auto, BoundsSetting, FloatType, Seed, is_whole
 from boundrec.models.slack import STEEPEST
 from boundrec.models.stopping import StoppingRule, Sweep
 from boundrec.parallel import RowPool
-from boundrec.ratings import Csr, Ratings
+from boundrec.ranges import Contradiction, Form, Magnitudes
+from boundrec.ratings import Csr, Duplicates, Ratings
 
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
@@ -146,23 +147,23 @@ class BayesianMBMF(BoundedModel):
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
-        form: str = "c",
-        magnitudes: Any = "auto",
+        bounds: BoundsSetting = None,
+        form: Form = "c",
+        magnitudes: Magnitudes = "auto",
         history_share: float = 0.1,
         history_count: float | None = None,
-        slack: float | str = "auto",
+        slack: float | Auto = "auto",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = None,
         warm_start: bool = False,
         max_iter: int | None = None,
         burn_in: int | None = None,
         n_kept: int = 20,
-        on_unknown: str = "mean",
-        on_contradiction: str = "keep",
-        duplicates: str = "raise",
-        dtype: Any = "float32",
-        random_state: Any = None,
+        on_unknown: Unknown = "mean",
+        on_contradiction: Contradiction = "keep",
+        duplicates: Duplicates = "raise",
+        dtype: FloatType = "float32",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -384,7 +385,23 @@ class BayesianMBMF(BoundedModel):
 
     # --- predictions ----------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_range: bool = False, return_std: bool = False) -> Any:
+    @overload
+    def predict(self, X: Any, return_range: Literal[False] = False, return_std: Literal[False] = False) -> Floats: ...
+    @overload
+    def predict(
+        self, X: Any, return_range: Literal[True], return_std: Literal[False] = False
+    ) -> tuple[Floats, Floats, Floats]: ...
+    @overload
+    def predict(
+        self, X: Any, return_range: Literal[False] = False, *, return_std: Literal[True]
+    ) -> tuple[Floats, Floats]: ...
+    @overload
+    def predict(
+        self, X: Any, return_range: Literal[True], return_std: Literal[True]
+    ) -> tuple[Floats, Floats, Floats, Floats]: ...
+    @overload
+    def predict(self, X: Any, return_range: bool = False, return_std: bool = False) -> Floats | tuple[Floats, ...]: ...
+    def predict(self, X: Any, return_range: bool = False, return_std: bool = False) -> Floats | tuple[Floats, ...]:
         """Predict the rating of each pair of ids, inside its own range.
 
         Parameters
@@ -401,11 +418,13 @@ class BayesianMBMF(BoundedModel):
         -------
         prediction, or a tuple of what was asked for in the order (prediction, std, lower, upper)
         """
-        answer = super().predict(X, return_range)
-        if not return_std:
-            return answer
-        std = self._std(*self._codes(X))
-        return (answer[0], std, *answer[1:]) if return_range else (answer, std)
+        users, items = self._codes(X)
+        answer: tuple[Floats, ...] = (self._predict_codes(users, items),)
+        if return_std:
+            answer += (self._std(users, items),)
+        if return_range:
+            answer += self._interval(users, items)
+        return answer if len(answer) > 1 else answer[0]
 
     def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Floats:
         """Quantiles of the rating of each pair of ids, one column for each, inside the pair's range.

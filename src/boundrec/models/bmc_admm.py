@@ -32,11 +32,12 @@ from threadpoolctl import ThreadpoolController
 from boundrec.models.base import Callback, Floats
 from boundrec.models.cost import announce_if_large, announce_if_long
 from boundrec.models.notes import warn
+from boundrec.models.predicting import Unknown
 from boundrec.models.rival import RivalModel
-from boundrec.models.settings import is_number
+from boundrec.models.settings import BoundsSetting, FloatType, Seed, is_number
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, threads_for
-from boundrec.ratings import Csr, Ratings
+from boundrec.ratings import Csr, Duplicates, Ratings
 
 #: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.
 SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.4e-9, 3e-9
@@ -123,19 +124,19 @@ class BMCADMM(RivalModel):
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
+        bounds: BoundsSetting = None,
         penalty: float = 1.0,
         rho: float = 1.0,
         clip: bool = False,
-        on_unknown: str = "mean",
-        duplicates: str = "raise",
+        on_unknown: Unknown = "mean",
+        duplicates: Duplicates = "raise",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        dtype: Any = "float64",
-        random_state: Any = None,
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

@@ -13,19 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.models.base import Floats
 from boundrec.models.cost import announce_if_long
-from boundrec.models.predicting import BLOCK, dot_rows
+from boundrec.models.predicting import BLOCK, Unknown, dot_rows
 from boundrec.models.rival import RivalModel
+from boundrec.models.settings import BoundsSetting, FloatType, Seed
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool, threads_for
-from boundrec.ratings import Csr, Ratings
+from boundrec.ratings import Csr, Duplicates, Ratings
 
+BoundOn = Literal["all", "observed"]
 #: Measured on one core: the ratio test, for a pair and a factor; the normal equations, for a rating and two factors.
 SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.6e-9, 0.2e-9
 #: An entry below this is zero to the ratio test: its inverse would overflow.
@@ -89,24 +91,24 @@ class BMF(RivalModel):
     """
 
     NEEDS_BOUNDS = True
-    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "bound_on": ("all", "observed")}
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "bound_on": get_args(BoundOn)}
 
     def __init__(
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
-        bound_on: str = "all",
+        bounds: BoundsSetting = None,
+        bound_on: BoundOn = "all",
         clip: bool = False,
-        on_unknown: str = "mean",
-        duplicates: str = "raise",
+        on_unknown: Unknown = "mean",
+        duplicates: Duplicates = "raise",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        dtype: Any = "float64",
-        random_state: Any = None,
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

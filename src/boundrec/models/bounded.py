@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,9 @@ from boundrec.ranges import (
     CONTRADICTIONS,
     FORMS,
     MAGNITUDES,
+    Contradiction,
+    Form,
+    Magnitudes,
     Ranges,
     check_bounds,
     check_ranges_fit,
@@ -31,6 +34,7 @@ from boundrec.ranges import (
 from boundrec.ratings import Csr, Ratings
 from boundrec.recommend import Ranking, Seen
 
+Axis = Literal["users", "items"]
 #: What the ends, the centre and the bend of a range may be off, relative to it: some hundred units of float64.
 ROUNDING_OF_RANGES = 1e-13
 
@@ -42,11 +46,11 @@ class BoundedModel(FactorisationModel):
     only ever see centred ratings and magnitudes.
     """
 
-    form: str
-    magnitudes: Any
+    form: Form
+    magnitudes: Magnitudes
     history_share: float
     history_count: float | None
-    on_contradiction: str
+    on_contradiction: Contradiction
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         **FactorisationModel.CHOICES,
@@ -118,7 +122,7 @@ class BoundedModel(FactorisationModel):
             return None
         if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
-        past = self._read_beside("history", history)
+        past = self._read_beside("history", history, ratings)
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
             raise ValueError(
@@ -164,7 +168,7 @@ class BoundedModel(FactorisationModel):
 
     # --- what comes after the fit ---------------------------------------------------------------------------
 
-    def fold_in(self, X: Any, y: Any = None, axis: str = "users", sample_weight: ArrayLike | None = None) -> Self:
+    def fold_in(self, X: Any, y: Any = None, axis: Axis = "users", sample_weight: ArrayLike | None = None) -> Self:
         """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
 
         Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
@@ -217,7 +221,13 @@ class BoundedModel(FactorisationModel):
 
     # --- predictions ----------------------------------------------------------------------------------------
 
-    def predict(self, X: Any, return_range: bool = False) -> Any:
+    @overload
+    def predict(self, X: Any, return_range: Literal[False] = False) -> Floats: ...
+    @overload
+    def predict(self, X: Any, return_range: Literal[True]) -> tuple[Floats, Floats, Floats]: ...
+    @overload
+    def predict(self, X: Any, return_range: bool) -> Floats | tuple[Floats, ...]: ...
+    def predict(self, X: Any, return_range: bool = False) -> Floats | tuple[Floats, ...]:
         """Predict the rating of each pair of ids; every prediction lies inside its own range.
 
         Parameters

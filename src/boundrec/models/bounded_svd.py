@@ -5,12 +5,15 @@ By Le, Nguyen and Thawonmas (EITES 2015); with biases, by Le, Mori and Thawonmas
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from boundrec.models.gradient import GradientModel, Loss
-from boundrec.models.settings import is_number
+from boundrec.models.descent import Steps
+from boundrec.models.gradient import GradientModel, GradientSolver, Loss
+from boundrec.models.predicting import Unknown
+from boundrec.models.settings import BoundsSetting, FloatType, Seed, is_number
+from boundrec.ratings import Duplicates
 
 #: The range in which ``penalty`` and ``sharpness`` are measured: that of one to five stars.
 USUAL_RANGE = 4.0
@@ -101,24 +104,24 @@ class BoundedSVD(GradientModel):
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
+        bounds: BoundsSetting = None,
         penalty: float = 0.05,
         sharpness: float = 1.0,
-        solver: str = "gd",
-        steps: str = "shared",
+        solver: GradientSolver = "gd",
+        steps: Steps = "shared",
         biases: bool = False,
         ridge: float | None = None,
         learning_rate: float | None = None,
         clip: bool = False,
-        on_unknown: str = "mean",
-        duplicates: str = "raise",
+        on_unknown: Unknown = "mean",
+        duplicates: Duplicates = "raise",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        dtype: Any = "float64",
-        random_state: Any = None,
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.models.predicting import Unknown
 from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
-from boundrec.models.settings import is_number, is_whole
+from boundrec.models.settings import BoundsSetting, FloatType, Seed, is_number, is_whole
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import FEW_RANGES, RowPool
-from boundrec.ratings import Csr, Ratings
+from boundrec.ratings import Csr, Duplicates, Ratings
 
 Column = NDArray[np.floating]
 
+RidgeMode = Literal["weighted", "plain"]
 #: A sweep ends once so many of its features were at rest when it came to them.
 FEATURES_AT_REST = 5
 
@@ -79,27 +81,27 @@ class CCDPlusPlus(RivalModel):
         counted from 1; empty and None where there is nothing to evaluate on.
     """
 
-    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "ridge_mode": ("weighted", "plain")}
+    CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {**RivalModel.CHOICES, "ridge_mode": get_args(RidgeMode)}
 
     def __init__(
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
+        bounds: BoundsSetting = None,
         ridge: float = 0.1,
-        ridge_mode: str = "weighted",
+        ridge_mode: RidgeMode = "weighted",
         inner_iter: int = 5,
         inner_tol: float = 1e-3,
         clip: bool = False,
-        on_unknown: str = "mean",
-        duplicates: str = "raise",
+        on_unknown: Unknown = "mean",
+        duplicates: Duplicates = "raise",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        dtype: Any = "float64",
-        random_state: Any = None,
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

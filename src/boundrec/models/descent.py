@@ -7,7 +7,7 @@ themselves in :mod:`boundrec.models.gradient`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from boundrec.models.base import Floats
 from boundrec.models.stopping import Sweep
 from boundrec.ratings import Csr
+
+Step = Literal["dynamic", "fixed", "line-search"]
+Steps = Literal["separate", "shared"]
 
 GROW, SHRINK = 1.1, 2.0
 #: Armijo's condition: a step must bring this share of the decrease that the gradient promises.
@@ -49,7 +52,7 @@ class Descent(Generic[S]):
     side's next gradient: two passes an iteration.
     """
 
-    def __init__(self, users: S, items: S, step: str, steps: str) -> None:
+    def __init__(self, users: S, items: S, step: Step, steps: Steps) -> None:
         self.users, self.items = users, items
         self._step, self._shared = step, steps == "shared"
 

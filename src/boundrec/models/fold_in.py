@@ -7,16 +7,17 @@ every fit, on the new rows alone, gives them the rows that the fit would have en
 from __future__ import annotations
 
 import copy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.models.base import Floats, shrunken_means
-from boundrec.models.bounded import BoundedModel
+from boundrec.models.bounded import Axis, BoundedModel
 from boundrec.models.new_rows import OTHER
 from boundrec.models.notes import warn
+from boundrec.models.predicting import check_names
 from boundrec.models.stopping import trained_codes
 from boundrec.ranges import (
     Ranges,
@@ -33,13 +34,13 @@ from boundrec.recommend import Seen
 Model = TypeVar("Model", bound=BoundedModel)
 
 
-def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Model:
+def fold_in(model: Model, X: Any, y: Any, axis: Axis, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
-    if axis not in ("users", "items"):
+    if axis not in get_args(Axis):
         raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
-    given = _of_known(model, model._read(X, y, sample_weight), kind)
+    given = _of_known(model, read_new(model, X, y, sample_weight), kind)
     ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))
     ratings, ranges = settle_new(model, given, ranges, {kind: 0})
     ids, csr = of_side(ratings, kind)
@@ -55,6 +56,13 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
 
 
 # --- ratings that come after the fit ------------------------------------------------------------------------
+
+
+def read_new(model: BoundedModel, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+    """Ratings in columns of the same names, if any, as those of the fit."""
+    ratings = model._read(X, y, sample_weight)
+    check_names(model._column_names, ratings.names)
+    return ratings
 
 
 def of_side(ratings: Ratings, kind: str) -> tuple[IdIndex, Csr]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from boundrec.models.base import Callback, Floats
-from boundrec.models.descent import Descent, MovingSide
+from boundrec.models.descent import Descent, MovingSide, Steps
 from boundrec.models.notes import warn
 from boundrec.models.predicting import dot_rows
 from boundrec.models.rival import RivalModel
@@ -19,6 +19,7 @@ from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 from boundrec.ratings import Csr, Ratings
 
+GradientSolver = Literal["gd", "sgd"]
 #: Columns that biases take in front of the factors: w = (b_i, 1, u_i), h = (1, c_j, q_j).
 USER_BIAS, ITEM_BIAS = 0, 1
 #: Spread of random factors that start around zero.
@@ -61,7 +62,7 @@ class FactorDescent(Descent[FactorSide]):
     """Descends F = Σ_observed c_ij [loss(v_ij, w_i·h_j) + ridge·(|w_i|² + |h_j|²)] by the factors themselves."""
 
     def __init__(
-        self, users: FactorSide, items: FactorSide, pool: RowPool, loss: Loss, ridge: float, steps: str
+        self, users: FactorSide, items: FactorSide, pool: RowPool, loss: Loss, ridge: float, steps: Steps
     ) -> None:
         super().__init__(users, items, "dynamic", steps)
         self._pool, self.loss, self.ridge = pool, loss, ridge
@@ -103,16 +104,16 @@ class GradientModel(RivalModel):
     product and an offset.
     """
 
-    solver: str
-    steps: str
+    solver: GradientSolver
+    steps: Steps
     biases: bool
     ridge: float | None
     learning_rate: float | None
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         **RivalModel.CHOICES,
-        "solver": ("gd", "sgd"),
-        "steps": ("shared", "separate"),
+        "solver": get_args(GradientSolver),
+        "steps": get_args(Steps),
     }
     #: What None stands for, by solver.
     DEFAULT_RIDGE: ClassVar[dict[str, float]] = {"gd": 0.0, "sgd": 0.02}

@@ -11,7 +11,7 @@ solvers that only ever see centred ratings and magnitudes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,20 @@ from numpy.typing import NDArray
 from boundrec.models.angles import AngleDescent, AngleSide
 from boundrec.models.base import Callback, Codes, Floats, Side
 from boundrec.models.bounded import BoundedModel
+from boundrec.models.descent import Step, Steps
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
 from boundrec.models.new_rows import solve_exactly, start_exactly
-from boundrec.models.settings import is_number, is_whole
+from boundrec.models.predicting import Unknown
+from boundrec.models.settings import Auto, BoundsSetting, FloatType, Seed, is_number, is_whole
 from boundrec.models.slack import STEEPEST
-from boundrec.models.stopping import Sweep
+from boundrec.models.stopping import Sweep, TolMode
 from boundrec.parallel import RowPool
-from boundrec.ranges import check_bounds
-from boundrec.ratings import Csr, Ratings
+from boundrec.ranges import Contradiction, Form, Magnitudes, check_bounds
+from boundrec.ratings import Csr, Duplicates, Ratings
+
+Constraint = Literal["ball", "sphere"]
+Solver = Literal["exact", "angles"]
+Init = Literal["auto", "angles", "sphere", "orthant"]
 
 #: How far past the range the ball may reach before predictions are led back, unless told otherwise.
 SLACK = 1.5
@@ -115,6 +121,8 @@ class MBMF(BoundedModel):
         The ridge in the unit of the squared error.
     user_ids_, item_ids_
         The ids behind the rows, as ``.ids``.
+    feature_names_in_
+        The names of the two columns of the frame that the model was fitted on; only there after such a fit.
     objectives_, seconds_, n_iter_, n_rejected_
         The objective and the time after each iteration, how many there were, and how many moved nothing.
     eval_errors_, best_iter_
@@ -136,12 +144,12 @@ class MBMF(BoundedModel):
 
     CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {
         **BoundedModel.CHOICES,
-        "constraint": ("ball", "sphere"),
-        "solver": ("exact", "angles"),
-        "init": ("auto", "angles", "sphere", "orthant"),
-        "step": ("dynamic", "fixed", "line-search"),
-        "steps": ("separate", "shared"),
-        "tol_mode": ("relative", "absolute"),
+        "constraint": get_args(Constraint),
+        "solver": get_args(Solver),
+        "init": get_args(Init),
+        "step": get_args(Step),
+        "steps": get_args(Steps),
+        "tol_mode": get_args(TolMode),
     }
     STATE: ClassVar[dict[str, str]] = {
         **BoundedModel.STATE,
@@ -154,32 +162,32 @@ class MBMF(BoundedModel):
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
-        form: str = "c",
-        magnitudes: Any = "auto",
+        bounds: BoundsSetting = None,
+        form: Form = "c",
+        magnitudes: Magnitudes = "auto",
         history_share: float = 0.1,
         history_count: float | None = None,
-        constraint: str = "ball",
-        solver: str = "exact",
-        init: str = "auto",
-        step: str = "dynamic",
-        steps: str = "separate",
+        constraint: Constraint = "ball",
+        solver: Solver = "exact",
+        init: Init = "auto",
+        step: Step = "dynamic",
+        steps: Steps = "separate",
         initial_step: float = 0.1,
-        on_unknown: str = "mean",
-        on_contradiction: str = "keep",
-        duplicates: str = "raise",
-        biases: bool | str = "auto",
-        ridge: float | str = "auto",
-        slack: float | str = "auto",
+        on_unknown: Unknown = "mean",
+        on_contradiction: Contradiction = "keep",
+        duplicates: Duplicates = "raise",
+        biases: bool | Auto = "auto",
+        ridge: float | Auto = "auto",
+        slack: float | Auto = "auto",
         n_restarts: int = 1,
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        tol_mode: str = "relative",
-        dtype: Any = "float64",
-        random_state: Any = None,
+        tol_mode: TolMode = "relative",
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -214,7 +222,7 @@ class MBMF(BoundedModel):
         self.verbose = verbose
 
     @classmethod
-    def as_in_paper(cls, n_factors: int = 10, *, form: str = "n", **settings: Any) -> Self:
+    def as_in_paper(cls, n_factors: int = 10, *, form: Form = "n", **settings: Any) -> Self:
         """MBMF with the paper's settings: sphere, random angles, two dynamic steps from 0.1, 500 iterations."""
         paper = {
             "constraint": "sphere",
@@ -336,7 +344,7 @@ def ridge_for(ratings: Ratings) -> float:
     return float(np.clip(0.41 / np.sqrt(typical), 0.02, 0.06))
 
 
-def start_rows(init: str, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
+def start_rows(init: Init, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
     """Random rows of the given norms: uniform angles (most of a row in its first entries), or directions."""
     if init == "angles":
         from boundrec.kernels import spherical_to_cartesian

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from boundrec.models.gradient import GradientModel, Loss
+from boundrec.models.descent import Steps
+from boundrec.models.gradient import GradientModel, GradientSolver, Loss
+from boundrec.models.predicting import Unknown
+from boundrec.models.settings import BoundsSetting, FloatType, Seed
+from boundrec.ratings import Duplicates
 
 
 class MF(GradientModel):
@@ -82,22 +84,22 @@ class MF(GradientModel):
         self,
         n_factors: int = 20,
         *,
-        solver: str = "gd",
-        steps: str = "shared",
+        solver: GradientSolver = "gd",
+        steps: Steps = "shared",
         biases: bool = False,
         ridge: float | None = None,
         learning_rate: float | None = None,
-        bounds: Any = None,
+        bounds: BoundsSetting = None,
         clip: bool = False,
-        on_unknown: str = "mean",
-        duplicates: str = "raise",
+        on_unknown: Unknown = "mean",
+        duplicates: Duplicates = "raise",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        dtype: Any = "float64",
-        random_state: Any = None,
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

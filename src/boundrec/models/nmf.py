@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.models.predicting import Unknown
 from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
+from boundrec.models.settings import BoundsSetting, FloatType, Seed
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 from boundrec.ranges import check_bounds
-from boundrec.ratings import Csr, Ratings
+from boundrec.ratings import Csr, Duplicates, Ratings
 
 
 class NMF(RivalModel):
@@ -74,18 +75,18 @@ class NMF(RivalModel):
         self,
         n_factors: int = 20,
         *,
-        bounds: Any = None,
+        bounds: BoundsSetting = None,
         ridge: float = 0.0,
         clip: bool = False,
-        on_unknown: str = "mean",
-        duplicates: str = "raise",
+        on_unknown: Unknown = "mean",
+        duplicates: Duplicates = "raise",
         validation_fraction: float | None = None,
         n_iter_no_change: int | None = 5,
         max_iter: int | None = None,
         tol: float = 1e-5,
         patience: int = 10,
-        dtype: Any = "float64",
-        random_state: Any = None,
+        dtype: FloatType = "float64",
+        random_state: Seed = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:

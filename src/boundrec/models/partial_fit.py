@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from boundrec.models.base import Codes
 from boundrec.models.bounded import BoundedModel
-from boundrec.models.fold_in import new_magnitudes, of_side, settle_new
+from boundrec.models.fold_in import new_magnitudes, of_side, read_new, settle_new
 from boundrec.ranges import Ranges
 from boundrec.ratings import IdIndex, Ratings
 from boundrec.recommend import Seen
@@ -27,7 +27,7 @@ def partial_fit(model: Model, X: Any, y: Any, sample_weight: ArrayLike | None) -
             "partial_fit needs the ratings of the fit, which neither a view from fold_in nor a file without them has: "
             "call it on the model itself, or save the model with keep_ratings=True."
         )
-    new = model._read(X, y, sample_weight)
+    new = read_new(model, X, y, sample_weight)
     given = new.renumbered(old.users.extended(new.users), old.items.extended(new.items))
     added, ranges = settle_new(model, given, _grown(model, given), {"user": old.n_users, "item": old.n_items})
     ratings, seen = old.with_new(added), model._seen

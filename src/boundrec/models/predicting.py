@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from boundrec.columns import Names, column_names, pair_columns
 from boundrec.models.notes import warn
 from boundrec.models.stopping import trained_codes
-from boundrec.ratings import IdIndex, pair_columns
+from boundrec.ratings import IdIndex
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-UNKNOWN = ("mean", "nan", "raise")
+Unknown = Literal["mean", "nan", "raise"]
+UNKNOWN: tuple[Unknown, ...] = get_args(Unknown)
+#: What `recommend` calls the columns of its frames: clear without a fit that has seen them.
+OWN_NAMES: Names = ("user", "item")
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
 
@@ -23,7 +27,7 @@ BLOCK = 1 << 14
 class Predicting:
     """The part of a model that predicts; the model says in `_predict_known` how its factors make a prediction."""
 
-    on_unknown: str
+    on_unknown: Unknown
     mean_: float
     user_ids_: IdIndex
     item_ids_: IdIndex
@@ -33,6 +37,15 @@ class Predicting:
     item_factors_: NDArray[np.floating]
     _user_seen: NDArray[np.bool_]
     _item_seen: NDArray[np.bool_]
+    #: The names of the columns that the model was fitted on; None where they had none.
+    _column_names: Names | None = None
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """The names of the columns of the frame that the model was fitted on; there are none after any other fit."""
+        if self._column_names is None:
+            raise AttributeError(f"this {type(self).__name__} was fitted on no frame whose columns have names.")
+        return np.array(self._column_names, object)
 
     def _check_choice(self, name: str) -> None:
         raise NotImplementedError
@@ -50,6 +63,7 @@ class Predicting:
         check_is_fitted(self, "item_factors_")
         self._check_choice("on_unknown")  # it may have been set after the fit
         users, items = pair_columns(X)
+        check_names(self._column_names, column_names(X))
         return (
             self._known_codes("user", users, self.user_ids_, self._user_seen),
             self._known_codes("item", items, self.item_ids_, self._item_seen),
@@ -98,6 +112,30 @@ class Predicting:
         answer = np.full(len(users), self.mean_)
         answer = np.where(users >= 0, self.user_means_[users], answer)
         return np.where(items >= 0, self.item_means_[items], answer)
+
+
+def check_names(known: Names | None, given: Names | None, where: str = "X") -> None:
+    """Hold the columns of a frame against those of the fit; pairs without names are read by position.
+
+    As scikit-learn does, but that an array after a frame is worth no warning: a list of pairs is how one asks by hand.
+    """
+    if given is None or given == (known or OWN_NAMES):
+        return
+    told = f"{where} has the columns {_listed(given)}"
+    if known is None:
+        warn(
+            f"{told}, but the model is fitted without names: they are read by position, users first. Pass an array or "
+            "a list of pairs if that is right, or fit on a frame to have names compared."
+        )
+        return
+    remedy = "pass them in this order"
+    if set(given) != set(known):
+        remedy = "rename them, users first, or pass an array or a list of pairs, which are read by position"
+    raise ValueError(f"{told}, but the model is fitted on {_listed(known)}: {remedy}.")
+
+
+def _listed(names: Names) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _plain(value: Any) -> Any:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.columns import Column, id_column, short
-from boundrec.frames import LIBRARIES, build_frame, id_array, import_library
+from boundrec.frames import LIBRARIES, Library, build_frame, id_array, import_library
 from boundrec.ids import IdIndex
+from boundrec.models.predicting import Unknown
 from boundrec.recommend import Codes, Floats, Lists, Ranking, Seen, most_similar, top_n
 
-OUTPUTS = ("arrays", *LIBRARIES)
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Output = Literal["arrays", Library]
+OUTPUTS: tuple[Output, ...] = get_args(Output)
 #: The products of vectors within this are far from the ends of float32.
 MODERATE = 1e15
 
@@ -41,13 +47,13 @@ class Asked(NamedTuple):
     items: Codes
     n: int
     seen: Seen | None
-    output: str
+    output: Output
 
 
 class Recommending:
     """The part of a model that recommends; the model says in `_ranking` how its vectors make a prediction."""
 
-    on_unknown: str
+    on_unknown: Unknown
     n_jobs: int | None
     user_ids_: IdIndex
     item_ids_: IdIndex
@@ -59,6 +65,7 @@ class Recommending:
 
     # --- lists ----------------------------------------------------------------------------------------------
 
+    @overload
     def recommend(
         self,
         users: Any = None,
@@ -66,7 +73,49 @@ class Recommending:
         exclude_seen: bool = True,
         candidates: Any = None,
         exclude: Any = None,
-        output: str = "arrays",
+        output: Literal["arrays"] = "arrays",
+    ) -> tuple[NDArray[Any], Floats]: ...
+    @overload
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        *,
+        output: Literal["pandas"],
+    ) -> pd.DataFrame: ...
+    @overload
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        *,
+        output: Literal["polars"],
+    ) -> pl.DataFrame: ...
+    @overload
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        *,
+        output: Literal["pyarrow"],
+    ) -> Any: ...
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        output: Output = "arrays",
     ) -> Any:
         """The n items with the highest predictions for each user: exact, equal predictions in the order of the items.
 
@@ -100,6 +149,7 @@ class Recommending:
         answer = self._present(asked, slice(None), lists)
         return answer[1:] if output == "arrays" else answer
 
+    @overload
     def recommend_batches(
         self,
         users: Any = None,
@@ -107,7 +157,53 @@ class Recommending:
         exclude_seen: bool = True,
         candidates: Any = None,
         exclude: Any = None,
-        output: str = "arrays",
+        output: Literal["arrays"] = "arrays",
+        batch_size: int = 4096,
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], Floats]]: ...
+    @overload
+    def recommend_batches(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        *,
+        output: Literal["pandas"],
+        batch_size: int = 4096,
+    ) -> Iterator[pd.DataFrame]: ...
+    @overload
+    def recommend_batches(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        *,
+        output: Literal["polars"],
+        batch_size: int = 4096,
+    ) -> Iterator[pl.DataFrame]: ...
+    @overload
+    def recommend_batches(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        *,
+        output: Literal["pyarrow"],
+        batch_size: int = 4096,
+    ) -> Iterator[Any]: ...
+    def recommend_batches(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Any = None,
+        exclude: Any = None,
+        output: Output = "arrays",
         batch_size: int = 4096,
     ) -> Iterator[Any]:
         """`recommend` for some users at a time: the lists of all of them need never be in memory together.
@@ -167,7 +263,7 @@ class Recommending:
     # --- what is asked for ----------------------------------------------------------------------------------
 
     def _read_request(
-        self, users: Any, n: int, exclude_seen: bool, candidates: Any, exclude: Any, output: str
+        self, users: Any, n: int, exclude_seen: bool, candidates: Any, exclude: Any, output: Output
     ) -> Asked:
         check_is_fitted(self, "item_factors_")
         self._check_choice("on_unknown")  # it may have been set after the fit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class RivalModel(FactorisationModel):
     def _answers(self, users: Codes, items: Codes) -> Floats:
         return np.clip(super()._answers(users, items), *self._ends())
 
-    def fold_in(self, *_ratings: Any, **_options: Any) -> Self:
+    def fold_in(self, *_ratings: Any, **_options: Any) -> NoReturn:
         """Refuse: only bounded models take new users and items without a refit."""
         raise NotImplementedError(
             f"{type(self).__name__} takes no new users, items or ratings after its fit; MBMF and BayesianMBMF do. "

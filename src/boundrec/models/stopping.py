@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from boundrec.ratings import IdIndex, Ratings
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
+TolMode = Literal["relative", "absolute"]
 #: An objective that has fallen to this share of its first value is as good as zero.
 NOTHING = 1e-12
 
@@ -31,7 +32,7 @@ class StoppingRule:
     A10). Where F ``may_rise``, a rise by more than ``tol`` is no rest.
     """
 
-    def __init__(self, tol: float, patience: int, mode: str = "relative", may_rise: bool = False) -> None:
+    def __init__(self, tol: float, patience: int, mode: TolMode = "relative", may_rise: bool = False) -> None:
         self._tol, self._patience, self._relative = tol, patience, mode == "relative"
         self._lowest = -tol if may_rise else -np.inf
         self._previous, self._zero, self._first = np.inf, 0.0, 0.0
