@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from boundrec.columns import pair_columns, read_numbers
+from boundrec.columns import pair_columns, read_numbers, short
 from boundrec.ids import IdIndex
 
 __all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
@@ -20,6 +20,12 @@ SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
 #: The square of a larger rating, summed over some, is infinite.
 LARGEST = 1e150
+
+
+def is_too_large(number: Any) -> bool:
+    """Whether the square of a number, finite itself, may not be; the number may be an integer of any length."""
+    plain = number.item() if isinstance(number, np.generic) else number  # NumPy would make LARGEST as narrow as it is
+    return bool(LARGEST < abs(plain) < np.inf)
 
 
 class Csr(NamedTuple):
@@ -309,8 +315,8 @@ def _check_some_weight(weights: NDArray[np.floating]) -> None:
 
 
 def _check_duplicates_option(duplicates: str) -> None:
-    if duplicates not in DUPLICATES:
-        raise ValueError(f"duplicates must be one of {DUPLICATES}, not {duplicates!r}")
+    if not isinstance(duplicates, str) or duplicates not in DUPLICATES:
+        raise ValueError(f"duplicates must be one of {DUPLICATES}, not {short(duplicates)}")
 
 
 def _check_sparse(matrix: Any) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from boundrec.columns import short
 from boundrec.models.base import Floats, shrunken_means
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.new_rows import OTHER
@@ -36,7 +37,7 @@ def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | 
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
     if axis not in ("users", "items"):
-        raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
+        raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
     given = _of_known(model, model._read(X, y, sample_weight), kind)
     ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))
