@@ -57,9 +57,14 @@ def _typed_column(module: Any, ids: list[Any]) -> Any:
         return None  # polars would panic
     beyond_int64 = kinds == {int} and None not in ids and min(ids) >= 0 and 2**63 <= max(ids) < 2**64
     given = np.array(ids, np.uint64) if beyond_int64 else ids
+    build, read = (
+        (module.array, module.Array.to_pylist)
+        if module.__name__ == "pyarrow"
+        else (module.Series, module.Series.to_list)
+    )
     try:
-        column = module.array(given) if module.__name__ == "pyarrow" else module.Series(given)
-        return column if kinds == {str} or _equal(column.to_list(), ids) else None
+        column = build(given)
+        return column if kinds == {str} or _equal(read(column), ids) else None
     except Exception:  # each library has errors of its own for what it cannot hold
         return None
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.columns import read_numbers, short
-from boundrec.ratings import Csr, IdIndex, Ratings, is_too_large
+from boundrec.ratings import LARGEST, Csr, IdIndex, Ratings, is_too_large
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float | None, float | None]
@@ -262,6 +262,12 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
         raise ValueError(
             f"{bad.sum()} {kind} magnitudes are not positive numbers "
             f"(first: {kind} {ids.ids.item(first)!r}: {values[first]:g})."
+        )
+    if values.max(initial=0.0) > np.sqrt(LARGEST):
+        first = int(values.argmax())
+        raise ValueError(
+            f"the magnitude of {kind} {ids.ids.item(first)!r}, {values[first]:g}, is too large to be multiplied: "
+            "divide all magnitudes, and the ratings, by a constant."
         )
     return values
 

@@ -306,6 +306,12 @@ def _read_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
             f"sample_weight must be finite and not negative, but {np.count_nonzero(bad)} of {n} are not "
             f"(first: row {first}: {weights.item(first)}); use 0 to ignore a rating"
         )
+    if weights.size and weights.max() > LARGEST:
+        first = int((weights > LARGEST).argmax())
+        raise ValueError(
+            f"sample_weight has weights too large to be multiplied (first: row {first}: {weights.item(first)}); "
+            "divide all by a constant"
+        )
     return weights
 
 

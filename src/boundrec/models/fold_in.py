@@ -36,7 +36,7 @@ Model = TypeVar("Model", bound=BoundedModel)
 def fold_in(model: Model, X: Any, y: Any, axis: str, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
-    if axis not in ("users", "items"):
+    if not isinstance(axis, str) or axis not in ("users", "items"):
         raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
     given = _of_known(model, model._read(X, y, sample_weight), kind)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from boundrec.columns import Column, id_column, short
 from boundrec.frames import LIBRARIES, build_frame, import_library
 from boundrec.ids import IdIndex, id_array
-from boundrec.models.settings import check_count
+from boundrec.models.settings import check_count, check_flag
 from boundrec.recommend import Codes, Floats, Lists, Ranking, Seen, most_similar, top_n
 
 OUTPUTS = ("arrays", *LIBRARIES)
@@ -170,6 +170,7 @@ class Recommending:
         check_is_fitted(self, "item_factors_")
         self._check_choice("on_unknown")  # it may have been set after the fit
         check_count("n", n, 1)
+        check_flag("exclude_seen", exclude_seen)
         if not isinstance(output, str) or output not in OUTPUTS:
             raise ValueError(f"output={short(output)}: give one of {', '.join(map(repr, OUTPUTS))}.")
         if output in LIBRARIES:
