@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1] / "src" / "boundrec"
 #: From the top down; a module may import from its own layer and from those below it. "boundrec" is the package's
 #: __init__, which only gathers public names.
 LAYERS = [
+    {"__main__"},
     {"cli", "demo"},
     {"paper"},
     {"report"},

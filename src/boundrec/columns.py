@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Real
@@ -15,6 +16,9 @@ from scipy.sparse import issparse
 Column = NDArray[Any] | list[Any]
 #: The names of a frame's two columns, users first.
 Names = tuple[str, str]
+
+#: Numbers in frames for which NumPy has no type.
+WITHOUT_ARRAY = (nw.Int128, nw.UInt128, nw.Decimal)
 
 ACCEPTED = (
     "an array or a list of (user id, item id) pairs, a pandas, polars or pyarrow frame with two columns, "
@@ -89,7 +93,7 @@ def id_column(ids: Any, name: str) -> Column:
     """
     if isinstance(ids, list | tuple | range):
         return list(ids)
-    series = nw.from_native(ids, series_only=True, pass_through=True)
+    series = nw.from_native(_chunked(ids), series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return _series_column(series)
     if hasattr(ids, "__array__") and np.ndim(ids):
@@ -97,6 +101,12 @@ def id_column(ids: Any, name: str) -> Column:
             raise ValueError(f"{name} must be one column of ids, but has shape {np.shape(ids)}")
         return _with_gaps(ids) if np.ma.is_masked(ids) else np.asarray(ids)
     raise TypeError(f"{name}={short(ids)} is not a column of ids: pass a list, for one id a list of one")
+
+
+def _chunked(values: Any) -> Any:
+    """A pyarrow array in the form that narwhals takes for a series; anything else as it is."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow.chunked_array([values]) if pyarrow and isinstance(values, pyarrow.Array) else values
 
 
 def _with_gaps(masked: Any) -> NDArray[Any]:
@@ -125,21 +135,39 @@ def _is_pair(row: Any) -> bool:
 
 def _series_column(series: Any) -> Column:
     """A frame's column without loss: a missing value stays missing, an integer stays an integer."""
-    if series.dtype.is_numeric() and not series.is_null().any():
+    dtype = series.dtype
+    if dtype.is_numeric() and dtype not in WITHOUT_ARRAY and not series.is_null().any():
         return np.asarray(series.to_numpy())
+    if dtype.is_temporal() and not series.implementation.is_pandas():
+        _refuse_nanoseconds(series)
     return list(series.to_list())
+
+
+def _refuse_nanoseconds(series: Any) -> None:
+    """Refuse times that Python's own cannot tell apart: to_list() would cut them to microseconds."""
+    if series.dtype == nw.Date or getattr(series.dtype, "time_unit", "ns") != "ns":
+        return
+    elapsed = series.dt.total_nanoseconds() if series.dtype == nw.Duration else series.dt.nanosecond()
+    finer = (elapsed % 1000 != 0).fill_null(False)
+    if finer.any():
+        raise ValueError(
+            f"the column {series.name!r} has times with nanoseconds (first: row {finer.arg_true()[0]}), "
+            "which Python's own times have not: cast it to integers, to text or to microseconds"
+        )
 
 
 def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
     """One column of real numbers as float64; a missing value becomes NaN."""
     if np.ma.is_masked(values):
         values = _with_gaps(values)
-    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    native = nw.from_native(_chunked(values), eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
         native = next(native.iter_columns())
     given = _series_column(native) if isinstance(native, nw.Series) else values
     try:
         column = np.asarray(given)
+        if column.dtype.kind in "mM":  # as objects, nanoseconds would be plain integers
+            raise TypeError(f"{where} must hold numbers, but holds times ({column.dtype}): convert them first")
         # Beside text NumPy turns every number into text: look at the values themselves.
         column = np.asarray(given, dtype=object) if column.dtype.kind not in "biufc" else column
     except ValueError:
@@ -152,14 +180,18 @@ def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
         raise TypeError(f"{where} must hold real numbers, but is complex: take the real part or the magnitude")
     if column.dtype.kind == "O":
         return np.fromiter((_number(one, row, where, what) for row, one in enumerate(column)), float, column.size)
-    return column.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # of long doubles: infinity is refused where it is not allowed
+        return column.astype(np.float64, copy=False)
 
 
 def _number(one: Any, row: int, where: str, what: str) -> float:
-    if isinstance(one, Real | Decimal | np.bool_):
-        return float(one)
     if is_missing(one):
         return np.nan
+    if isinstance(one, Real | Decimal | np.bool_) and not isinstance(one, np.timedelta64):
+        try:
+            return float(one)
+        except OverflowError:
+            raise ValueError(f"row {row} of {where} is {short(one)}, too large: divide all by a constant") from None
     raise TypeError(f"row {row} of {where} is {short(one)}, not a number: convert every {what} to a number first")
 
 
@@ -169,9 +201,14 @@ def is_missing(one: Any) -> bool:
         return one is None or bool(one != one)
     except (TypeError, ValueError):
         return type(one).__name__ == "NAType"
+    except ArithmeticError:  # a signalling NaN of decimal
+        return True
 
 
 def short(value: Any) -> str:
-    """A value as an error message shows it."""
-    shown = repr(value)
+    """A value as an error message shows it: in one line, and never an error of its own."""
+    try:
+        shown = " ".join(repr(value).split())
+    except Exception:  # an integer of 5000 digits has no text, and objects may do as they like
+        return f"<{type(value).__name__}>"
     return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -111,9 +111,17 @@ def require(file: str, origin: Origin, folder: Folder) -> Published:
     return published
 
 
+def _import_polars() -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise ImportError('Reading this data set needs polars: pip install "boundrec[data]".') from None
+    return polars
+
+
 def delimited(file: IO[bytes], separator: str, *, header: bool, timestamp: bool = True) -> list[NDArray]:
     """User, item, rating and perhaps timestamp: the columns of a plain table, separated by a character or by ::."""
-    import polars as pl
+    pl = _import_polars()
 
     types: dict[str, Any] = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64}
     if timestamp:
@@ -226,7 +234,7 @@ def _plain(title: str) -> str:
 
 def interest_points(file: IO[bytes]) -> tuple[NDArray, NDArray, NDArray]:
     """Users, categories and points of the Tianchi records, summed chunk by chunk."""
-    import polars as pl
+    pl = _import_polars()
 
     keys = ["user_id", "item_category"]
     types: dict[str, Any] = dict.fromkeys([*keys, "behavior_type"], pl.Int64)

@@ -114,10 +114,18 @@ class IdIndex:
         return f"IdIndex({len(self)} ids)"
 
 
+def id_array(column: Column) -> NDArray[Any]:
+    """A column of ids as an array: of integers where all are, else of plain objects; tuples are not spread out."""
+    plain = _plain_column(column) if len(column) else []
+    return plain if isinstance(plain, np.ndarray) else np.fromiter(map(_plain_id, plain), object, len(plain))
+
+
 def _plain_column(column: Column) -> NDArray[np.int64] | list[Any]:
     """A column of ids as int64 when all are whole numbers that fit, else as a list of objects."""
     if isinstance(column, list):
         kinds = set(map(type, column))
+        if any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in kinds):
+            return [_plain_id(one) for one in column]
         whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
         try:
             if whole:
@@ -135,8 +143,8 @@ def _plain_column(column: Column) -> NDArray[np.int64] | list[Any]:
         return column.astype(np.int64)
     if kind == "O":
         return _plain_column(column.tolist())
-    # The items of a date column are its own scalars: tolist() would turn nanoseconds into plain integers.
-    return list(column) if kind in "mM" else list(column.tolist())
+    # The items of a column of times are its own scalars: tolist() would turn nanoseconds into plain integers.
+    return [_plain_id(one) for one in column] if kind in "mM" else list(column.tolist())
 
 
 def _table_limit(n: int) -> int:
@@ -168,8 +176,8 @@ def _number_objects(column: list[Any], name: str) -> tuple[NDArray[Any], NDArray
         distinct = dict.fromkeys(column)
     except TypeError:
         raise _unhashable(column, name) from None
-    if set(map(type, distinct)) != {str} and any(map(is_missing, distinct)):
-        row = next(k for k, one in enumerate(column) if is_missing(one))
+    if set(map(type, distinct)) != {str} and any(map(_is_no_id, distinct)):
+        row = next(k for k, one in enumerate(column) if _is_no_id(one))
         raise ValueError(f"row {row} of X has no {name} id ({column[row]!r}): leave such rows out or name the {name}")
     row_of_id = dict(zip(distinct, range(len(distinct)), strict=True))
     codes = np.fromiter(map(row_of_id.__getitem__, column), np.int32, len(column))
@@ -178,11 +186,28 @@ def _number_objects(column: list[Any], name: str) -> tuple[NDArray[Any], NDArray
     return ids, codes
 
 
+def _is_no_id(one: Any) -> bool:
+    """Missing, or a tuple with NaN in it, which no other is equal to; None in a tuple is a value like others."""
+    if isinstance(one, tuple):
+        return any(part is not None and _is_no_id(part) for part in one)
+    return is_missing(one)
+
+
 def _plain_id(one: Any) -> Any:
     """The plain Python twin of an id: NumPy scalars unwrapped, whole floats as integers."""
-    if isinstance(one, np.number | np.bool_ | np.str_ | np.bytes_) and not isinstance(one, np.timedelta64):
+    if isinstance(one, np.datetime64 | np.timedelta64):
+        return _plain_time(one)
+    if isinstance(one, np.number | np.bool_ | np.str_ | np.bytes_):
         one = one.item()
+    if isinstance(one, np.longdouble) and float(one) == one:
+        one = float(one)
     return int(one) if isinstance(one, float) and one.is_integer() else one
+
+
+def _plain_time(one: np.datetime64 | np.timedelta64) -> Any:
+    """Python's own time, where it has one: it has no nanoseconds, no years beyond 9999, no span of a month."""
+    plain = one.item()
+    return one if isinstance(plain, int) else plain
 
 
 def _unhashable(column: list[Any], name: str) -> TypeError:

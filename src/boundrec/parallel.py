@@ -47,7 +47,7 @@ def thread_count(n_jobs: int | None) -> int:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return available
-    if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs == 0:
+    if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, (bool, np.timedelta64)) or n_jobs == 0:
         raise ValueError(f"n_jobs={n_jobs!r}: give a number of threads, -1 for every core, or None for the same.")
     return max(1, available + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
 

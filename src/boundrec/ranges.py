@@ -26,7 +26,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.ratings import LARGEST, SMALLEST, Csr, IdIndex, Ratings, sizes_that_fit
+from boundrec.columns import read_numbers, short
+from boundrec.ratings import LARGEST, SMALLEST, Csr, IdIndex, Ratings, is_too_large, sizes_that_fit
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float | None, float | None]
@@ -108,19 +109,20 @@ def check_bounds(bounds: Any) -> Bounds:
     """Read ``bounds``: None, or a pair of numbers of which either may be None (no bound on that side)."""
     if bounds is None:
         return None, None
-    ends = list(bounds) if isinstance(bounds, (tuple, list, np.ndarray)) else []
-    if len(ends) != 2 or not all(end is None or isinstance(end, (int, float, np.number)) for end in ends):
+    pair = isinstance(bounds, (tuple, list)) or (isinstance(bounds, np.ndarray) and bounds.ndim == 1)
+    if not pair or len(bounds) != 2 or not all(end is None or _is_real(end) for end in bounds):
         raise ValueError(
-            f"bounds={bounds!r}: give a pair such as (1, 5), (0, None), (None, 10), or None for no bounds."
+            f"bounds={short(bounds)}: give a pair such as (1, 5), (0, None), (None, 10), or None for no bounds."
         )
-    low = None if ends[0] is None or ends[0] == -np.inf else float(ends[0])
-    high = None if ends[1] is None or ends[1] == np.inf else float(ends[1])
-    if not all(end is None or np.isfinite(end) for end in (low, high)):
-        raise ValueError(f"bounds={bounds!r}: an end that is not a number; write None where there is no bound.")
-    if not all(end is None or abs(end) <= LARGEST for end in (low, high)):
-        raise ValueError(f"bounds={bounds!r}: an end too large to be squared; write None where there is no bound.")
+    ends = [None if end == open_end else end for end, open_end in zip(bounds, (-np.inf, np.inf), strict=True)]
+    given = [end for end in ends if end is not None]
+    if any(end != end or abs(end) == np.inf for end in given):
+        raise ValueError(f"bounds={short(bounds)}: an end that is not a number; write None where there is no bound.")
+    if any(map(is_too_large, given)):
+        raise ValueError(f"bounds={short(bounds)}: an end too large to be squared; write None where there is no bound.")
+    low, high = (None if end is None else float(end) for end in ends)
     if low is not None and high is not None and low >= high:
-        raise ValueError(f"bounds={bounds!r}: the lower end must be below the upper one.")
+        raise ValueError(f"bounds={short(bounds)}: the lower end must be below the upper one.")
     return low, high
 
 
@@ -139,6 +141,11 @@ def check_bounds_fit(bounds: Bounds, dtype: np.dtype[Any]) -> None:
 def _remedy(dtype: np.dtype[Any], how: str) -> str:
     wider = 'pass dtype="float64", or ' if dtype == np.float32 else ""
     return f"{wider}{how} all ratings and bounds by a constant"
+
+
+def _is_real(end: Any) -> bool:
+    # To NumPy a timedelta is an integer.
+    return isinstance(end, (int, float, np.integer, np.floating)) and not isinstance(end, np.timedelta64)
 
 
 def frame_for(bounds: Bounds, form: str, smallest: float) -> Frame:
@@ -234,7 +241,7 @@ def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matri
         user, item = magnitudes
     except (TypeError, ValueError):
         raise ValueError(
-            f"magnitudes={magnitudes!r}: give one of {MAGNITUDES}, or a pair (users, items) of mappings "
+            f"magnitudes={short(magnitudes)}: give one of {MAGNITUDES}, or a pair (users, items) of mappings "
             "id -> magnitude."
         ) from None
     r = _read_magnitudes(user, ratings.users, "user", from_matrix)
@@ -257,14 +264,14 @@ def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> 
                 f"{len(missing)} {kind}s have no magnitude (first: {missing[0]!r}): "
                 f"give one for every {kind} in the ratings."
             )
-        values = np.array([given[i] for i in ids.ids.tolist()], dtype=np.float64)
+        values = read_numbers([given[i] for i in ids.ids.tolist()], f"the {kind} magnitudes", "magnitude")
     elif not from_matrix:
         raise TypeError(
             f"{kind} magnitudes are a {type(given).__name__}: with pairs of ids give a mapping id -> magnitude "
             "(arrays go with a sparse matrix or a Ratings, whose row numbers they follow)."
         )
     else:
-        values = np.asarray(given, dtype=np.float64)
+        values = read_numbers(given, f"the {kind} magnitudes", "magnitude")
         if values.shape != (len(ids),):
             raise ValueError(f"{kind} magnitudes have shape {values.shape}: there are {len(ids)} {kind}s.")
     _refuse_magnitudes(kind, values, ids, ~(np.isfinite(values) & (values > 0)), "are not positive numbers")
@@ -393,8 +400,8 @@ def widen_new(csr: Csr, ranges: Ranges, kind: str, first: int) -> Ranges:
     """
     own, others = (ranges.user, ranges.item) if kind == "user" else (ranges.item, ranges.user)
     rows, needed = csr.row_of_entry(), ranges.frame.levels(csr.data) / (2 if ranges.frame.tilt else 1)
-    short = (rows >= first) & (needed > own[rows] * others[csr.indices] * (1 + ROUNDING))
+    narrow = (rows >= first) & (needed > own[rows] * others[csr.indices] * (1 + ROUNDING))
     factor = np.ones_like(own)
-    np.maximum.at(factor, rows[short], (needed / (own[rows] * others[csr.indices]))[short] * (1 + ROUNDING))
+    np.maximum.at(factor, rows[narrow], (needed / (own[rows] * others[csr.indices]))[narrow] * (1 + ROUNDING))
     widened = np.maximum(own, np.minimum(own * factor, ranges.frame.limit / others.max()))
     return ranges.with_magnitudes(kind, widened)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from boundrec.columns import Names, column_names, pair_array, pair_columns, read_numbers
+from boundrec.columns import Names, column_names, pair_array, pair_columns, read_numbers, short
 from boundrec.ids import IdIndex
 
 __all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
@@ -28,6 +28,12 @@ LARGEST_FLOAT32, SMALLEST_FLOAT32 = 1e36, 1e-30
 def sizes_that_fit(dtype: np.dtype[Any]) -> tuple[float, float]:
     """The least and the most that ranges and magnitudes may be where a model is stored in this type."""
     return (SMALLEST_FLOAT32, LARGEST_FLOAT32) if dtype == np.float32 else (SMALLEST, LARGEST)
+
+
+def is_too_large(number: Any) -> bool:
+    """Whether the square of a number, finite itself, may not be; the number may be an integer of any length."""
+    plain = number.item() if isinstance(number, np.generic) else number  # NumPy would make LARGEST as narrow as it is
+    return bool(LARGEST < abs(plain) < np.inf)
 
 
 class Csr(NamedTuple):
@@ -332,8 +338,8 @@ def _check_some_weight(weights: NDArray[np.floating]) -> None:
 
 
 def _check_duplicates_option(duplicates: str) -> None:
-    if duplicates not in DUPLICATES:
-        raise ValueError(f"duplicates must be one of {DUPLICATES}, not {duplicates!r}")
+    if not isinstance(duplicates, str) or duplicates not in DUPLICATES:
+        raise ValueError(f"duplicates must be one of {DUPLICATES}, not {short(duplicates)}")
 
 
 def _check_sparse(matrix: Any) -> None:

@@ -13,13 +13,18 @@ from numpy.typing import NDArray
 from boundrec.columns import is_missing, short
 from boundrec.ids import IdIndex
 
+#: Bits of the longest integer: Python by itself reads no text of more than 4300 digits.
+LONGEST = 14_000
+
 
 def encode(value: Any) -> Any:
     """A plain value in JSON's terms; what JSON has no word for is a table with one entry, its kind."""
     kind = type(value)
     if isinstance(value, np.number | np.bool_ | np.str_ | np.bytes_) and not isinstance(value, np.timedelta64):
         return encode(value.item())
-    if value is None or kind is bool or kind is int or (kind is float and np.isfinite(value)):
+    if value is None or kind is bool or (kind is float and np.isfinite(value)):
+        return value
+    if kind is int and value.bit_length() <= LONGEST:
         return value
     if kind is float:
         return {"float": repr(value)}

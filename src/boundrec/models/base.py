@@ -16,10 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
+from boundrec.columns import short
 from boundrec.models.notes import warn
 from boundrec.models.predicting import UNKNOWN, Predicting, Unknown, check_names
 from boundrec.models.recommending import Recommending
-from boundrec.models.settings import FLOAT_TYPES, BoundsSetting, FloatType, Seed, is_number, is_whole
+from boundrec.models.settings import (
+    FLOAT_TYPES,
+    BoundsSetting,
+    FloatType,
+    Seed,
+    check_count,
+    check_flag,
+    check_size,
+    is_number,
+)
 from boundrec.models.stopping import (
     Progress,
     StoppingRule,
@@ -219,27 +229,30 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
         """Refuse settings that make no sense, with a sentence each; models add their own."""
         for name in self.CHOICES:
             self._check_choice(name)
-        if not is_whole(self.n_factors) or self.n_factors < self.MIN_FACTORS:
-            raise ValueError(f"n_factors={self.n_factors!r}: give a whole number of at least {self.MIN_FACTORS}.")
-        if self.max_iter is not None and (not is_whole(self.max_iter) or self.max_iter < 1):
-            raise ValueError(f"max_iter={self.max_iter!r}: give a whole number of at least 1, or None.")
-        if self.dtype not in FLOAT_TYPES:
-            raise ValueError(f"dtype={self.dtype!r}: give float32 or float64.")
+        for name, value in self.get_params(deep=False).items():
+            if name != "random_state":  # a seed may have any number of digits
+                check_size(name, value)
+        check_count("n_factors", self.n_factors, self.MIN_FACTORS)
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter, 1, ", or None")
+        known = isinstance(self.dtype, (str, type, np.dtype))
+        if not known or self.dtype not in FLOAT_TYPES:
+            raise ValueError(f"dtype={short(self.dtype)}: give float32 or float64.")
         if not is_number(self.tol) or not self.tol >= 0:
-            raise ValueError(f"tol={self.tol!r}: give a number of at least 0.")
-        if not is_whole(self.patience) or self.patience < 1:
-            raise ValueError(f"patience={self.patience!r}: give a whole number of at least 1.")
+            raise ValueError(f"tol={short(self.tol)}: give a number of at least 0.")
+        check_count("patience", self.patience, 1)
         fraction, no_change = self.validation_fraction, self.n_iter_no_change
         if fraction is not None and not (is_number(fraction) and 0 < fraction < 1):
-            raise ValueError(f"validation_fraction={fraction!r}: give a share between 0 and 1, or None.")
-        if no_change is not None and not (is_whole(no_change) and no_change >= 1):
-            raise ValueError(f"n_iter_no_change={no_change!r}: give a whole number of at least 1, or None.")
+            raise ValueError(f"validation_fraction={short(fraction)}: give a share between 0 and 1, or None.")
+        if no_change is not None:
+            check_count("n_iter_no_change", no_change, 1, ", or None")
+        check_flag("verbose", self.verbose)
         thread_count(self.n_jobs)
 
     def _check_choice(self, name: str) -> None:
         value, allowed = getattr(self, name), self.CHOICES[name]
-        if value not in allowed:
-            raise ValueError(f"{name}={value!r}: give one of {', '.join(map(repr, allowed))}.")
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"{name}={short(value)}: give one of {', '.join(map(repr, allowed))}.")
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         raise NotImplementedError

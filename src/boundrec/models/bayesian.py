@@ -20,13 +20,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from boundrec.columns import short
 from boundrec.models.base import Callback, Codes, Floats, Side
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.models.gibbs import PRIOR_NOISE, Kept, KeptSide, Prior, Rows, Sample, held_by, sample_side
 from boundrec.models.new_draws import draw_from_priors, start_from_priors
 from boundrec.models.predicting import BLOCK, Unknown, dot_rows
-from boundrec.models.settings import Auto, BoundsSetting, FloatType, Seed, is_whole
+from boundrec.models.settings import (
+    Auto,
+    BoundsSetting,
+    FloatType,
+    Seed,
+    check_count,
+    check_flag,
+    is_auto,
+    is_number,
+    is_whole,
+)
 from boundrec.models.slack import STEEPEST
 from boundrec.models.stopping import StoppingRule, Sweep
 from boundrec.parallel import RowPool
@@ -213,12 +224,14 @@ class BayesianMBMF(BoundedModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.slack != "auto" and not (isinstance(self.slack, (int, float)) and 1 <= self.slack < STEEPEST):
-            raise ValueError(f'slack={self.slack!r}: give a number of at least 1 and below {STEEPEST:g}, or "auto".')
+        if not is_auto(self.slack) and not (is_number(self.slack) and 1 <= self.slack < STEEPEST):
+            raise ValueError(
+                f'slack={short(self.slack)}: give a number of at least 1 and below {STEEPEST:g}, or "auto".'
+            )
         if self.burn_in is not None and not (is_whole(self.burn_in) and 0 <= self.burn_in < self._most_iterations()):
-            raise ValueError(f"burn_in={self.burn_in!r}: give a whole number below max_iter, or None.")
-        if not is_whole(self.n_kept) or self.n_kept < 1:
-            raise ValueError(f"n_kept={self.n_kept!r}: give a whole number of at least 1.")
+            raise ValueError(f"burn_in={short(self.burn_in)}: give a whole number below max_iter, or None.")
+        check_count("n_kept", self.n_kept, 1)
+        check_flag("warm_start", self.warm_start)
 
     def _default_max_iter(self) -> int:
         return 100
@@ -433,7 +446,7 @@ class BayesianMBMF(BoundedModel):
         """
         wanted = np.atleast_1d(np.asarray(quantiles, np.float64))
         if not np.all((wanted > 0) & (wanted < 1)):
-            raise ValueError(f"quantiles={quantiles!r}: give numbers between 0 and 1.")
+            raise ValueError(f"quantiles={short(quantiles)}: give numbers between 0 and 1.")
         users, items = self._codes(X)
         found = np.empty((len(users), len(wanted)))
         for block, samples, within in self._sampled(users, items):

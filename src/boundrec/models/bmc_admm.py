@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
+from boundrec.columns import short
 from boundrec.models.base import Callback, Floats
 from boundrec.models.cost import announce_if_large, announce_if_long
 from boundrec.models.notes import warn
@@ -49,6 +50,8 @@ EXTRA_VECTORS, ROUNDS = 5, 2
 IMBALANCE, REBALANCE = 10.0, 2.0
 #: Residuals below this many times ``tol``, relative to half the range at every rating, end the fit.
 RESIDUAL_TOLERANCE = 10.0
+#: With a smaller penalty on the splitting its inverse swallows the ratings.
+SMALLEST_RHO = 1e-100
 
 
 class BMCADMM(RivalModel):
@@ -178,9 +181,9 @@ class BMCADMM(RivalModel):
     def _check_settings(self) -> None:
         super()._check_settings()
         if not is_number(self.penalty) or not 0 <= self.penalty < np.inf:
-            raise ValueError(f"penalty={self.penalty!r}: give a number of at least 0.")
-        if not is_number(self.rho) or not 0 < self.rho < np.inf:
-            raise ValueError(f"rho={self.rho!r}: give a positive number.")
+            raise ValueError(f"penalty={short(self.penalty)}: give a number of at least 0.")
+        if not is_number(self.rho) or not SMALLEST_RHO <= self.rho < np.inf:
+            raise ValueError(f"rho={short(self.rho)}: give a positive number, of at least {SMALLEST_RHO:g}.")
 
     def _fit(self, ratings: Ratings, callback: Callback | None) -> Self:
         announce_if_long(
@@ -203,7 +206,7 @@ class BMCADMM(RivalModel):
         return (low + high) / 2, (high - low) / 2
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
-        splitting = Splitting(ratings, self._span(), self.n_factors, self.penalty, self.rho, pool, rng)
+        splitting = Splitting(ratings, self._span(), self.n_factors, float(self.penalty), float(self.rho), pool, rng)
         self.user_factors_ = np.zeros((ratings.n_users, self.n_factors), self.dtype)
         self.item_factors_ = np.zeros((ratings.n_items, self.n_factors), self.dtype)
         small = RESIDUAL_TOLERANCE * self.tol * splitting.half * np.sqrt(ratings.n_ratings)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from boundrec.columns import short
 from boundrec.models.base import Callback, Codes, FactorisationModel, Floats
 from boundrec.models.notes import warn
 from boundrec.models.settings import is_number
@@ -310,11 +311,11 @@ class BoundedModel(FactorisationModel):
     def _check_settings(self) -> None:
         super()._check_settings()
         if not is_number(self.history_share) or not 0 < self.history_share <= 1:
-            raise ValueError(f"history_share={self.history_share!r}: give a share above 0 and up to 1.")
+            raise ValueError(f"history_share={short(self.history_share)}: give a share above 0 and up to 1.")
         if self.history_count is not None and not (is_number(self.history_count) and self.history_count > 0):
             raise ValueError(
-                f"history_count={self.history_count!r}: give a positive number, or None for history_share."
+                f"history_count={short(self.history_count)}: give a positive number, or None for history_share."
             )
         if isinstance(self.magnitudes, str) and self.magnitudes not in MAGNITUDES:
-            raise ValueError(f"magnitudes={self.magnitudes!r}: give one of {MAGNITUDES}, or a pair of mappings.")
+            raise ValueError(f"magnitudes={short(self.magnitudes)}: give one of {MAGNITUDES}, or a pair of mappings.")
         check_bounds(self.bounds)

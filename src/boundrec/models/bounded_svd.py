@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from boundrec.columns import short
 from boundrec.models.descent import Steps
 from boundrec.models.gradient import GradientModel, GradientSolver, Loss
 from boundrec.models.predicting import Unknown
@@ -150,14 +151,14 @@ class BoundedSVD(GradientModel):
     def _check_settings(self) -> None:
         super()._check_settings()
         if not is_number(self.penalty) or not 0 <= self.penalty < np.inf:
-            raise ValueError(f"penalty={self.penalty!r}: give a number of at least 0.")
+            raise ValueError(f"penalty={short(self.penalty)}: give a number of at least 0.")
         if not is_number(self.sharpness) or not 0 < self.sharpness < np.inf:
-            raise ValueError(f"sharpness={self.sharpness!r}: give a positive number.")
+            raise ValueError(f"sharpness={short(self.sharpness)}: give a positive number.")
 
     def _loss(self) -> Loss:
         from boundrec.kernels import walled_errors, walled_gradients, walled_sgd_epoch
 
         low, high = self._both_bounds()
         scale = (high - low) / USUAL_RANGE
-        walls = self.penalty * scale**2, self.sharpness / scale, low - self._offset, high - self._offset
+        walls = float(self.penalty) * scale**2, float(self.sharpness) / scale, low - self._offset, high - self._offset
         return Loss(walled_gradients, walled_errors, walled_sgd_epoch, (walls,))

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.columns import short
 from boundrec.models.predicting import Unknown
 from boundrec.models.ridge import RidgeSide, check_ridge
 from boundrec.models.rival import RivalModel
-from boundrec.models.settings import BoundsSetting, FloatType, Seed, is_number, is_whole
+from boundrec.models.settings import BoundsSetting, FloatType, Seed, check_count, is_number
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import FEW_RANGES, RowPool
 from boundrec.ratings import Csr, Duplicates, Ratings
@@ -127,17 +128,16 @@ class CCDPlusPlus(RivalModel):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_ridge(self.ridge)
-        if not is_whole(self.inner_iter) or self.inner_iter < 1:
-            raise ValueError(f"inner_iter={self.inner_iter!r}: give a whole number of at least 1.")
+        check_count("inner_iter", self.inner_iter, 1)
         if not is_number(self.inner_tol) or not 0 <= self.inner_tol < 1:
-            raise ValueError(f"inner_tol={self.inner_tol!r}: give a number of at least 0 and below 1.")
+            raise ValueError(f"inner_tol={short(self.inner_tol)}: give a number of at least 0 and below 1.")
 
     def _sweeps(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> Iterator[Sweep]:
         self.user_factors_ = (0.1 * rng.random((ratings.n_users, self.n_factors))).astype(self.dtype)
         self.item_factors_ = np.zeros((ratings.n_items, self.n_factors), self.dtype)
         users = self._side(ratings.by_user, self.user_factors_, ratings.n_items)
         items = self._side(ratings.by_item, self.item_factors_, ratings.n_users)
-        return RankOneDescent(users, items, pool, self.inner_iter, self.inner_tol).sweeps()
+        return RankOneDescent(users, items, pool, self.inner_iter, float(self.inner_tol)).sweeps()
 
     def _side(self, csr: Csr, factors: NDArray[np.floating], n_others: int) -> RidgeSide:
         """One side at the start: the items' factors are zero, so the residuals are the ratings."""
@@ -145,7 +145,7 @@ class CCDPlusPlus(RivalModel):
         # Nearly all the time goes into fetching indices and residuals: short indices are a tenth less of it.
         indices: Any = csr.indices.astype(np.uint16) if n_others <= 1 << 16 else csr.indices
         return RidgeSide(
-            Csr(csr.indptr, indices, csr.data.astype(np.float64), csr.weights), factors, self.ridge * counts
+            Csr(csr.indptr, indices, csr.data.astype(np.float64), csr.weights), factors, float(self.ridge) * counts
         )
 
 

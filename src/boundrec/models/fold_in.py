@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from boundrec.columns import short
 from boundrec.models.base import Floats, shrunken_means
 from boundrec.models.bounded import Axis, BoundedModel
 from boundrec.models.new_rows import OTHER
@@ -37,8 +38,8 @@ Model = TypeVar("Model", bound=BoundedModel)
 def fold_in(model: Model, X: Any, y: Any, axis: Axis, sample_weight: ArrayLike | None) -> Model:
     """A copy of the model whose users (or items) are those of the new ratings; the other side is shared."""
     check_is_fitted(model, "item_factors_")
-    if axis not in get_args(Axis):
-        raise ValueError(f"axis={axis!r}: give 'users' or 'items'.")
+    if not isinstance(axis, str) or axis not in get_args(Axis):
+        raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
     kind = axis.removesuffix("s")
     given = _of_known(model, read_new(model, X, y, sample_weight), kind)
     ranges = model._ranges.with_magnitudes(kind, new_magnitudes(model, kind, *of_side(given, kind)))

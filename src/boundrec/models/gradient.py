@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from boundrec.columns import short
 from boundrec.models.base import Callback, Floats
 from boundrec.models.descent import Descent, MovingSide, Steps
 from boundrec.models.notes import warn
 from boundrec.models.predicting import dot_rows
 from boundrec.models.rival import RivalModel
-from boundrec.models.settings import is_number
+from boundrec.models.settings import check_flag, is_number
 from boundrec.models.stopping import Sweep
 from boundrec.parallel import RowPool
 from boundrec.ratings import Csr, Ratings
@@ -125,11 +126,12 @@ class GradientModel(RivalModel):
 
     def _check_settings(self) -> None:
         super()._check_settings()
+        check_flag("biases", self.biases)
         rate, ridge = self.learning_rate, self.ridge
         if rate is not None and not (is_number(rate) and 0 < rate < np.inf):
-            raise ValueError(f"learning_rate={rate!r}: give a positive number, or None.")
+            raise ValueError(f"learning_rate={short(rate)}: give a positive number, or None.")
         if ridge is not None and not (is_number(ridge) and 0 <= ridge < np.inf):
-            raise ValueError(f"ridge={ridge!r}: give a number of at least 0, or None.")
+            raise ValueError(f"ridge={short(ridge)}: give a number of at least 0, or None.")
 
     def _default_max_iter(self) -> int:
         return self.DEFAULT_MAX_ITER[self.solver]
@@ -142,7 +144,7 @@ class GradientModel(RivalModel):
 
     def _rate(self) -> float:
         """The step of sgd."""
-        return self.DEFAULT_RATE if self.learning_rate is None else self.learning_rate
+        return self.DEFAULT_RATE if self.learning_rate is None else float(self.learning_rate)
 
     def _run(self, ratings: Ratings, rng: np.random.Generator, callback: Callback | None) -> bool:
         to_the_end = super()._run(ratings, rng, callback)
@@ -162,7 +164,7 @@ class GradientModel(RivalModel):
         by_item = ratings.by_item._replace(data=(ratings.by_item.data - self._offset).astype(dtype))
         self.user_factors_ = self._start(ratings.n_users, ITEM_BIAS, rng).astype(dtype)
         self.item_factors_ = self._start(ratings.n_items, USER_BIAS, rng).astype(dtype)
-        ridge = self.DEFAULT_RIDGE[self.solver] if self.ridge is None else self.ridge
+        ridge = self.DEFAULT_RIDGE[self.solver] if self.ridge is None else float(self.ridge)
         users = FactorSide(by_user, self.user_factors_, [ITEM_BIAS] if self.biases else [])
         items = FactorSide(by_item, self.item_factors_, [USER_BIAS] if self.biases else [])
         descent = FactorDescent(users, items, pool, self._loss(), ridge, self.steps)
@@ -190,7 +192,7 @@ class GradientModel(RivalModel):
     def _set_first_steps(self, descent: FactorDescent) -> None:
         users, items = descent.users, descent.items
         if self.learning_rate is not None:
-            users.step = items.step = self.learning_rate
+            users.step = items.step = float(self.learning_rate)
             return
         users.step = users.safe_step(items.factors, descent.ridge)
         items.step = items.safe_step(users.factors, descent.ridge)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.columns import short
 from boundrec.models.angles import AngleDescent, AngleSide
 from boundrec.models.base import Callback, Codes, Floats, Side
 from boundrec.models.bounded import BoundedModel
@@ -23,7 +24,7 @@ from boundrec.models.descent import Step, Steps
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, alternate, stack, start_with_biases
 from boundrec.models.new_rows import solve_exactly, start_exactly
 from boundrec.models.predicting import Unknown
-from boundrec.models.settings import Auto, BoundsSetting, FloatType, Seed, is_number, is_whole
+from boundrec.models.settings import Auto, BoundsSetting, FloatType, Seed, check_count, is_auto, is_number
 from boundrec.models.slack import STEEPEST
 from boundrec.models.stopping import Sweep, TolMode
 from boundrec.parallel import RowPool
@@ -290,8 +291,8 @@ class MBMF(BoundedModel):
         users = Side(by_user, room * ranges.user, self.user_factors_)
         items = Side(by_item, room * ranges.item, self.item_factors_)
         if self.solver == "angles":
-            turning = AngleSide(users, self.initial_step), AngleSide(items, self.initial_step)
-            return AngleDescent(*turning, pool, self.step, self.steps).sweeps()
+            step = float(self.initial_step)
+            return AngleDescent(AngleSide(users, step), AngleSide(items, step), pool, self.step, self.steps).sweeps()
         products = ranges.product(ratings.user_of_rating(), by_user.indices)
         if self._with_biases():
             mean = float(np.mean(by_user.data / products)) / self.slack_
@@ -313,15 +314,16 @@ class MBMF(BoundedModel):
         """Refuse settings that make no sense, with a sentence each."""
         super()._check_settings()
         if not is_number(self.initial_step) or not 0 < self.initial_step < np.inf:
-            raise ValueError(f"initial_step={self.initial_step!r}: give a positive number.")
-        if self.biases not in (True, False, "auto"):
-            raise ValueError(f'biases={self.biases!r}: give True, False or "auto".')
-        if self.slack != "auto" and not (is_number(self.slack) and 1 <= self.slack < STEEPEST):
-            raise ValueError(f'slack={self.slack!r}: give a number of at least 1 and below {STEEPEST:g}, or "auto".')
-        if self.ridge != "auto" and not (is_number(self.ridge) and 0 <= self.ridge < np.inf):
-            raise ValueError(f'ridge={self.ridge!r}: give a number of at least 0, or "auto".')
-        if not is_whole(self.n_restarts) or self.n_restarts < 1:
-            raise ValueError(f"n_restarts={self.n_restarts!r}: give a whole number of at least 1.")
+            raise ValueError(f"initial_step={short(self.initial_step)}: give a positive number.")
+        if not isinstance(self.biases, (str, int, np.bool_)) or self.biases not in (True, False, "auto"):
+            raise ValueError(f'biases={short(self.biases)}: give True, False or "auto".')
+        if not is_auto(self.slack) and not (is_number(self.slack) and 1 <= self.slack < STEEPEST):
+            raise ValueError(
+                f'slack={short(self.slack)}: give a number of at least 1 and below {STEEPEST:g}, or "auto".'
+            )
+        if not is_auto(self.ridge) and not (is_number(self.ridge) and 0 <= self.ridge < np.inf):
+            raise ValueError(f'ridge={short(self.ridge)}: give a number of at least 0, or "auto".')
+        check_count("n_restarts", self.n_restarts, 1)
         plain = self.biases in (False, "auto") and self.ridge in (0, "auto") and self.slack in (1, "auto")
         if self.constraint == "sphere" and not plain:
             raise ValueError(

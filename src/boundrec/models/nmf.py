@@ -114,7 +114,7 @@ class NMF(RivalModel):
         self._offset = self._shift(ratings)
         self.user_factors_, self.item_factors_ = self._start(ratings, rng)
         users, items = (
-            RidgeSide(self._above_offset(csr), factors, self.ridge * csr.row_weights())
+            RidgeSide(self._above_offset(csr), factors, float(self.ridge) * csr.row_weights())
             for csr, factors in ((ratings.by_user, self.user_factors_), (ratings.by_item, self.item_factors_))
         )
         return multiply(users, items, pool)

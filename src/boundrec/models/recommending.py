@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.columns import Column, id_column, short
-from boundrec.frames import LIBRARIES, Library, build_frame, id_array, import_library
-from boundrec.ids import IdIndex
+from boundrec.frames import LIBRARIES, Library, build_frame, import_library
+from boundrec.ids import IdIndex, id_array
 from boundrec.models.predicting import Unknown
+from boundrec.models.settings import check_count, check_flag
 from boundrec.recommend import Codes, Floats, Lists, Ranking, Seen, most_similar, top_n
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Recommending:
         an iterator over (users, items, scores), or over frames
         """
         asked = self._read_request(users, n, exclude_seen, candidates, exclude, output)
-        _check_count("batch_size", batch_size)
+        check_count("batch_size", batch_size, 1)
         return self._batches(asked, batch_size)
 
     def _batches(self, asked: Asked, size: int) -> Iterator[Any]:
@@ -267,9 +268,10 @@ class Recommending:
     ) -> Asked:
         check_is_fitted(self, "item_factors_")
         self._check_choice("on_unknown")  # it may have been set after the fit
-        _check_count("n", n)
-        if output not in OUTPUTS:
-            raise ValueError(f"output={output!r}: give one of {', '.join(map(repr, OUTPUTS))}.")
+        check_count("n", n, 1)
+        check_flag("exclude_seen", exclude_seen)
+        if not isinstance(output, str) or output not in OUTPUTS:
+            raise ValueError(f"output={short(output)}: give one of {', '.join(map(repr, OUTPUTS))}.")
         if output in LIBRARIES:
             import_library(output)  # before a long search, not after it
         if exclude_seen and self._seen is None:
@@ -331,7 +333,7 @@ class Recommending:
 
     def _similar(self, kind: str, one: Any, n: int) -> tuple[NDArray[Any], Floats]:
         check_is_fitted(self, "item_factors_")
-        _check_count("n", n)
+        check_count("n", n, 1)
         ids, trained, factors = (
             (self.item_ids_, self._item_seen, self.item_factors_)
             if kind == "item"
@@ -399,11 +401,6 @@ class Recommending:
     def _n_bias_columns(self) -> int:
         """Columns in front of the factors that say how high somebody rates, not what."""
         return 2 if getattr(self, "biases", False) else 0
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r}: give a whole number of at least 1.")
 
 
 def _in_float32(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

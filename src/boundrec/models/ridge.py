@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.columns import short
 from boundrec.models.base import Floats
 from boundrec.models.settings import is_number
 from boundrec.ratings import Csr
@@ -28,4 +29,4 @@ class RidgeSide:
 def check_ridge(ridge: float) -> None:
     """Refuse a ridge that is negative or not a number."""
     if not is_number(ridge) or not 0 <= ridge < np.inf:
-        raise ValueError(f"ridge={ridge!r}: give a number of at least 0.")
+        raise ValueError(f"ridge={short(ridge)}: give a number of at least 0.")

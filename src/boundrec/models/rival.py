@@ -6,7 +6,9 @@ from typing import Any, ClassVar, NoReturn, cast
 
 import numpy as np
 
+from boundrec.columns import short
 from boundrec.models.base import Codes, FactorisationModel, Floats
+from boundrec.models.settings import check_flag
 from boundrec.ranges import check_bounds
 
 
@@ -25,7 +27,10 @@ class RivalModel(FactorisationModel):
         super()._check_settings()
         low, high = check_bounds(self.bounds)
         if self.NEEDS_BOUNDS and (low is None or high is None):
-            raise ValueError(f"bounds={self.bounds!r}: {type(self).__name__} needs both ends, such as bounds=(1, 5).")
+            raise ValueError(
+                f"bounds={short(self.bounds)}: {type(self).__name__} needs both ends, such as bounds=(1, 5)."
+            )
+        check_flag("clip", self.clip)
         self._ends()
 
     def _both_bounds(self) -> tuple[float, float]:
@@ -62,7 +67,7 @@ class RivalModel(FactorisationModel):
         low, high = check_bounds(self.bounds)
         if low is None and high is None:
             raise ValueError(
-                f"bounds={self.bounds!r}: {type(self).__name__} with clip=True needs an end to cut at, such as "
+                f"bounds={short(self.bounds)}: {type(self).__name__} with clip=True needs an end to cut at, such as "
                 "bounds=(1, 5) or (0, None)."
             )
         return -np.inf if low is None else low, np.inf if high is None else high

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from boundrec.columns import short
 from boundrec.ratings import IdIndex, Ratings
 
 Floats = NDArray[np.float64]
@@ -33,8 +34,8 @@ class StoppingRule:
     """
 
     def __init__(self, tol: float, patience: int, mode: TolMode = "relative", may_rise: bool = False) -> None:
-        self._tol, self._patience, self._relative = tol, patience, mode == "relative"
-        self._lowest = -tol if may_rise else -np.inf
+        self._tol, self._patience, self._relative = float(tol), patience, mode == "relative"
+        self._lowest = -self._tol if may_rise else -np.inf
         self._previous, self._zero, self._first = np.inf, 0.0, 0.0
         self._calm = 0
         self.decrease = np.inf
@@ -158,7 +159,7 @@ def generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         remedy = "give a whole number of at least 0, a NumPy generator, or None"
-        raise ValueError(f"random_state={random_state!r}: {remedy}.") from None
+        raise ValueError(f"random_state={short(random_state)}: {remedy}.") from None
 
 
 def trained_codes(column: Any, ids: IdIndex, seen: NDArray[np.bool_]) -> Codes:
