@@ -55,14 +55,14 @@ def run_case(
     seed: int, kind: str, case: int, folder: Path, tell: Callable[[BaseException], None] = lambda error: None
 ) -> Result:
     """Run one case in this process; ``tell`` hears of what fails."""
-    from benchmarks.fuzz_cases.oracles import Failure, Witness, described
+    from benchmarks.fuzz_cases.oracles import BrokenRuleError, Witness, described
 
     module, function = KINDS[kind]
     rng = np.random.default_rng([seed, list(KINDS).index(kind), case])
     witness, failure = Witness(), ""
     try:
         getattr(import_module(f"benchmarks.fuzz_cases.{module}"), function)(rng, folder, witness)
-    except Failure as error:
+    except BrokenRuleError as error:
         failure = str(error)
         tell(error)
     except Exception as error:  # of a call that the case itself made and took for granted
@@ -77,12 +77,13 @@ def run_case(
 def _work(connection: Any, seed: int, seconds: float, trace: Path) -> None:
     """Run cases until told to stop, in a process of its own."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115: open as long as the process is
-    with trace.open("w") as file, tempfile.TemporaryDirectory() as folder:
+    with trace.open("w") as file, tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+        sys.stdout = sys.stderr = nowhere
         faulthandler.enable(file)
-        while (case := connection.recv()) is not None:
+        while (asked := connection.recv()) is not None:
+            kind, case = asked
             faulthandler.dump_traceback_later(seconds, exit=True, file=file)
-            connection.send(run_case(seed, *case, Path(folder)))
+            connection.send(run_case(seed, kind, case, Path(folder)))
             faulthandler.cancel_dump_traceback_later()
 
 
@@ -128,7 +129,8 @@ def run_cases(
     seed: int, cases: list[tuple[str, int]], workers: int, seconds: float, tell: Callable[[Result], None]
 ) -> list[Result]:
     """Run cases in some processes; ``tell`` hears of each as it ends."""
-    waiting, results, lock = iter(cases), [], Lock()
+    waiting, lock = iter(cases), Lock()
+    results: list[Result] = []
 
     def next_case() -> tuple[str, int] | None:
         with lock:
@@ -156,7 +158,7 @@ def table(results: list[Result]) -> Iterator[str]:
     yield f"{'kind':<8} {'cases':>7} {'tried':>7} {'answered':>9} {'refused in a sentence':>22} {'failed':>7}"
     for kind in KINDS:
         of_kind = [result for result in results if result.kind == kind]
-        answered, refused = (sum(result[field] for result in of_kind) for field in (2, 3))
+        answered, refused = sum(result.answered for result in of_kind), sum(result.refused for result in of_kind)
         failed = sum(bool(result.failure) for result in of_kind)
         tried = answered + refused + failed
         if of_kind:

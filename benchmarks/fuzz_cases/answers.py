@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fuzz_cases.oracles import REFUSED, Failure, Witness, require
+from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness, require
 from benchmarks.fuzz_cases.values import NO_PAIRS, ODD, PAIRS, Rng, chance, pick, some_ids
 from boundrec.models.bounded import BoundedModel
 from boundrec.ranges import check_bounds
@@ -59,7 +59,7 @@ def check_predictions(witness: Witness, model: Any, rng: Rng) -> None:
     low, high = promised_ends(model)
     _check_inside("predict", predictions, low, high)
     other = witness.call("predict", model.predict, contained(rng, *map(list, zip(*pairs, strict=True))))
-    require(other is REFUSED or len(other) == len(pairs), "predict gives another number of answers for another container")
+    require(other is REFUSED or len(other) == len(pairs), "predict gives other answers for another container")
     if isinstance(model, BoundedModel):
         _check_ranges(witness, model, pairs, predictions)
         if hasattr(model, "predict_quantiles"):
@@ -139,7 +139,7 @@ def check_lists(witness: Witness, model: Any, rng: Rng) -> None:
         return
     everybody = model.user_ids_.ids.tolist() if users is None else users
     expected = [_full_sort(model, user, np.sort(allowed), asked["exclude_seen"], n) for user in everybody]
-    _compare_lists(model, everybody, answer, expected, asked)
+    _compare_lists(everybody, answer, expected, asked)
     if chance(rng, 0.3):
         _check_other_outputs(witness, model, rng, users, asked, expected)
 
@@ -167,7 +167,7 @@ def _full_sort(model: Any, user: Any, allowed: Any, exclude_seen: bool, n: int) 
     return [(items[place], float(scores[place])) for place in best]
 
 
-def _compare_lists(model: Any, users: list[Any], answer: Any, expected: list[list[tuple[Any, float]]], asked: Any) -> None:
+def _compare_lists(users: list[Any], answer: Any, expected: list[list[tuple[Any, float]]], asked: Any) -> None:
     items, scores = answer
     require(len(items) == len(scores) == len(users), f"recommend gives {len(items)} lists for {len(users)} users")
     for user, row, row_scores, right in zip(users, items, scores, expected, strict=True):
@@ -175,7 +175,8 @@ def _compare_lists(model: Any, users: list[Any], answer: Any, expected: list[lis
         found = list(zip(row[there].tolist(), row_scores[there].tolist(), strict=True))
         right = [(_plain(item), score) for item, score in right]
         if found != right:
-            raise Failure(f"recommend({asked!r:.200}) gives user {user!r:.50} the list {found}, a full sort {right}")
+            told = f"gives user {user!r:.50} the list {found}, a full sort {right}"
+            raise BrokenRuleError(f"recommend({asked!r:.200}) {told}")
 
 
 def _plain(one: Any) -> Any:

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import boundrec
 from benchmarks.fuzz_cases.answers import check_lists, check_neighbours, check_predictions, check_vectors
-from benchmarks.fuzz_cases.oracles import REFUSED, Failure, Witness, require
+from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness, require
 from benchmarks.fuzz_cases.values import (
     ODD,
     Data,
@@ -69,7 +69,7 @@ SETTINGS: dict[str, list[Any]] = {
 SIZES = ("n_factors", "max_iter", "n_kept", "n_restarts", "inner_iter", "n_jobs", "patience", "burn_in")
 
 
-class Enough(Exception):
+class EnoughError(Exception):
     """What a callback of ours raises."""
 
 
@@ -92,7 +92,7 @@ def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
     model_class = getattr(boundrec, pick(rng, MODELS))
     rivals_solver = model_class.__name__ in ("MF", "BoundedSVD")
     names = model_class().get_params()
-    settings = {"n_factors": int(rng.integers(2, 5)), "max_iter": int(rng.integers(1, 5)), "n_jobs": 1}
+    settings: dict[str, Any] = {"n_factors": int(rng.integers(2, 5)), "max_iter": int(rng.integers(1, 5)), "n_jobs": 1}
     settings |= {"random_state": int(rng.integers(100)), "bounds": some_bounds(rng, data.ratings, share_odd)}
     for name in names:
         if name in SETTINGS and chance(rng, 0.15):
@@ -100,7 +100,8 @@ def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
     if settings.get("solver") == "angles" and not chance(rng, share_odd):
         settings["constraint"] = "sphere"
     if issubclass(model_class, BoundedModel) and chance(rng, 0.05):
-        settings["magnitudes"] = ({one: 0.5 for one in _hashable(data.users)}, {one: 1.5 for one in _hashable(data.items)})
+        sides = (data.users, 0.5), (data.items, 1.5)
+        settings["magnitudes"] = tuple(dict.fromkeys(_hashable(ids), magnitude) for ids, magnitude in sides)
     if chance(rng, share_odd):
         odd = pick(rng, list(names))
         settings[odd] = pick(rng, [one for one in ODD if odd not in SIZES or not isinstance(one, int) or one < 100])
@@ -147,16 +148,16 @@ def _beside(rng: Rng, data: Data, share_odd: float) -> Any:
 
 
 def _raise_enough(*_: Any) -> None:
-    raise Enough
+    raise EnoughError
 
 
 def _but_enough(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, or None where a callback ends it with `Enough`."""
+    """The function, or None where a callback ends it with `EnoughError`."""
 
     def call(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
-        except Enough:
+        except EnoughError:
             return None
 
     return call
@@ -173,7 +174,9 @@ def second_attempt(witness: Witness, model: Any, rng: Rng) -> Any:
     model = type(model)(2, bounds=(1, 5), max_iter=2, n_jobs=1, random_state=0)
     ratings = rng.integers(1, 6, 12).astype(float)
     pairs = [(user, item) for user in range(3) for item in range(4)]
-    require(witness.call("fit", model.fit, pairs, ratings) is model, f"ordinary data are refused: {witness.last_refusal}")
+    require(
+        witness.call("fit", model.fit, pairs, ratings) is model, f"ordinary data are refused: {witness.last_refusal}"
+    )
     return model
 
 
@@ -272,7 +275,7 @@ def files(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     require(same, "a loaded model predicts other bits")
     again = folder / "again.safetensors"
     if witness.call("save", loaded.save, again, keep_ratings=keep) is REFUSED:
-        raise Failure(f"a loaded model cannot be saved: {witness.last_refusal}")
+        raise BrokenRuleError(f"a loaded model cannot be saved: {witness.last_refusal}")
     check_predictions(witness, loaded, rng)
     check_lists(witness, loaded, rng)
     if keep:

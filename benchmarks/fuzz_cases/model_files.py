@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +13,7 @@ import numpy as np
 
 import boundrec
 from benchmarks.fuzz_cases.answers import check_lists, check_neighbours, check_predictions, check_vectors
-from benchmarks.fuzz_cases.oracles import REFUSED, Failure, Witness
+from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness
 from benchmarks.fuzz_cases.values import Rng, chance, pick
 from boundrec import tensor_file
 from boundrec.models.bounded import BoundedModel
@@ -22,9 +23,28 @@ HOSTILE_NUMBERS = [
     0, -1, 1, 2, 7, 7.5, 1000.0, -1e-3, 1e-320, 1e39, 1e200, 1e308, np.nan, np.inf, -np.inf, 2**31, 2**31 - 1, -(2**31),
     2**62, 2**63 - 1, -(2**63),
 ]  # fmt: skip
-HOSTILE_VALUES: list[Any] = [*HOSTILE_NUMBERS[:11], 10**400, None, True, "a", "", [], {}, [1], {"float": "nan"}, {"float": "inf"}]
+HOSTILE_VALUES: list[Any] = [
+    *HOSTILE_NUMBERS[:11],
+    10**400,
+    None,
+    True,
+    "a",
+    "",
+    [],
+    {},
+    [1],
+    {"float": "nan"},
+    {"float": "inf"},
+]
 HOSTILE_VALUES += [{"float": "a"}, {"tuple": [1, 2]}, {"tuple": 5}, {"bytes": "zz"}, {"learned": ["mapping", "array"]}]
-HOSTILE_VALUES += [{"learned": 1}, {"dtype": "float32"}, {"dtype": []}, {"text": "ed"}, {"a": 1, "b": 2}, {"tuple": [5, 1]}]
+HOSTILE_VALUES += [
+    {"learned": 1},
+    {"dtype": "float32"},
+    {"dtype": []},
+    {"text": "ed"},
+    {"a": 1, "b": 2},
+    {"tuple": [5, 1]},
+]
 DTYPES = list(tensor_file.DTYPES.values())
 
 
@@ -36,12 +56,19 @@ def originals() -> list[bytes]:
     ratings = rng.integers(1, 6, len(users)).astype(float)
     naming = [lambda k: int(k), lambda k: f"n{k}", lambda k: (int(k), "a"), lambda k: float(k) + 0.5]
     small: dict[str, Any] = {"max_iter": 3, "random_state": 0, "n_jobs": 1}
+    given = dict.fromkeys(range(5), 2.0), dict.fromkeys(range(6), 1.5)
     models = [
         boundrec.MBMF(2, bounds=(1, 5), **small),
         boundrec.MBMF(2, bounds=(0, None), slack=1.0, biases=False, **small),
         boundrec.MBMF(2, bounds=(None, 5), n_restarts=2, **small),
         boundrec.MBMF.as_in_paper(2, form="n", bounds=(1, 5), **small),
-        boundrec.MBMF(2, bounds=(-9, 9), magnitudes=({k: 2.0 for k in range(5)}, {k: 1.5 for k in range(6)}), on_contradiction="drop", **small),
+        boundrec.MBMF(
+            2,
+            bounds=(-9, 9),
+            magnitudes=given,
+            on_contradiction="drop",
+            **small,
+        ),
         boundrec.BayesianMBMF(2, bounds=(1, 5), n_kept=2, **small),
         boundrec.BayesianMBMF(2, bounds=(0, None), dtype="float64", n_kept=1, **small),
         boundrec.MF(2, bounds=(1, 5), clip=True, biases=True, **small),
@@ -55,8 +82,6 @@ def originals() -> list[bytes]:
 
 
 def _file_of(model: Any, users: Any, items: Any, ratings: Any, name: Any, number: int) -> bytes:
-    import warnings
-
     if number == 4:
         name = int  # its magnitudes are given by number
     with warnings.catch_warnings(), TemporaryDirectory() as folder:
@@ -80,7 +105,7 @@ def altered(rng: Rng, folder: Path, witness: Witness) -> None:
     path = folder / "altered.safetensors"
     path.write_bytes(content)
     if witness.call("load", boundrec.load, path) is not REFUSED:
-        raise Failure("an altered file is loaded")
+        raise BrokenRuleError("an altered file is loaded")
 
 
 def _altered(rng: Rng, original: bytes) -> bytes:
@@ -125,15 +150,15 @@ def crafted(rng: Rng, folder: Path, witness: Witness) -> None:
         told.append(_craft_header(rng, path))
     try:
         _use(rng, path, witness)
-    except Failure as failure:
-        raise Failure(f"{' and '.join(told)}: {failure}") from failure
+    except BrokenRuleError as failure:
+        raise BrokenRuleError(f"{' and '.join(told)}: {failure}") from failure
 
 
 def _use(rng: Rng, path: Path, witness: Witness) -> None:
     """Load a file and ask the model for everything."""
     model = witness.call("load", boundrec.load, path)
-    if model is REFUSED:
-        return
+    if model is REFUSED or witness.call("ids", lambda: (model.user_ids_.ids, model.item_ids_.ids)) is REFUSED:
+        return  # ids are read when they are first asked for
     for check in (check_predictions, check_lists, check_predictions, check_lists, check_neighbours, check_vectors):
         check(witness, model, rng)
     if isinstance(model, BoundedModel):
@@ -172,9 +197,10 @@ def _craft(rng: Rng, arrays: dict[str, Any], text: dict[str, str]) -> str:
 
 
 def _craft_array(rng: Rng, arrays: dict[str, Any]) -> str:
-    name = pick(rng, list(arrays))
+    indices = [name for name, array in arrays.items() if array.dtype.kind == "i"]
+    name = pick(rng, indices if indices and chance(rng, 0.3) else list(arrays))
     array = arrays[name]
-    how = pick(rng, ["value", "value", "value", "value", "fill", "shape", "dtype", "swap", "drop", "reverse"])
+    how = pick(rng, ["value", "value", "value", "value", "fill", "shape", "dtype", "swap", "drop", "reverse", "wrap"])
     told = f"{how} of {name}"
     if how in ("value", "fill") and array.size:
         number = pick(rng, HOSTILE_NUMBERS)
@@ -187,7 +213,9 @@ def _craft_array(rng: Rng, arrays: dict[str, Any]) -> str:
             array.flat[int(rng.integers(array.size))] = hostile
         told += f" with {number}"
     elif how == "shape":
-        arrays[name] = pick(rng, [array[:-1], array[:0], np.concatenate([array, array]), array[None], array.reshape(-1), array.T])
+        arrays[name] = pick(
+            rng, [array[:-1], array[:0], np.concatenate([array, array]), array[None], array.reshape(-1), array.T]
+        )
     elif how == "dtype":
         with np.errstate(all="ignore"):
             arrays[name] = array.astype(pick(rng, DTYPES))
@@ -197,6 +225,10 @@ def _craft_array(rng: Rng, arrays: dict[str, Any]) -> str:
         told += f" and {other}"
     elif how == "drop":
         del arrays[name]
+    elif how == "wrap" and array.ndim == 1 and array.size > 2:
+        place = int(rng.integers(array.size - 1))
+        # Their difference wraps around to a small positive number.
+        array[place : place + 2] = [_wrapped(number, array.dtype) for number in (2**63 - 1, -2)]
     elif how == "reverse":
         arrays[name] = array[::-1].copy()
     return told
@@ -214,7 +246,9 @@ def _craft_header(rng: Rng, path: Path) -> str:
     header = json.loads(content[tensor_file.PREFIX : start])
     name = pick(rng, [one for one in header if one != "__metadata__"])
     part = pick(rng, ["dtype", "shape", "data_offsets"])
-    header[name][part] = pick(rng, ["F64", "X9", [0], [-1], [2**62, 4], [2**64], [0, 0], [0, 2**63], [1.5], None, [], {}, [[1]]])
+    header[name][part] = pick(
+        rng, ["F64", "X9", [0], [-1], [2**62, 4], [2**64], [0, 0], [0, 2**63], [1.5], None, [], {}, [[1]]]
+    )
     path.write_bytes(_sealed(header, content[start:]))
     return f"header with {part} of {name}={header[name][part]}"
 

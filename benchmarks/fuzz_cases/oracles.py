@@ -28,7 +28,7 @@ PASSING_ON = ("_in_a_sentence", "_read_beside")
 FEWEST_WORDS = 4
 
 
-class Failure(AssertionError):
+class BrokenRuleError(AssertionError):
     """Something that must not happen, in words."""
 
 
@@ -62,7 +62,7 @@ class Witness:
                 self.answered += 1
         for note in caught:
             if note.category not in NOTES or not is_sentence(str(note.message)):
-                raise Failure(
+                raise BrokenRuleError(
                     f"{door} leaks {note.category.__name__} ({note.message}) from {note.filename}:{note.lineno}"
                 )
         return answer
@@ -71,15 +71,15 @@ class Witness:
 def require(holds: object, told: str) -> None:
     """Fail with what is wrong, unless it holds."""
     if not holds:
-        raise Failure(told)
+        raise BrokenRuleError(told)
 
 
 def refusal(door: str, error: BaseException) -> str:
     """The sentence of a refusal; a failure where it is none, or was not meant as one."""
     if type(error) not in REFUSALS or not was_meant(error):
-        raise Failure(f"{door} raises {described(error)}") from error
+        raise BrokenRuleError(f"{door} raises {described(error)}") from error
     if not is_sentence(str(error)) and not _place(error)[0].startswith(SKLEARN):
-        raise Failure(f"{door} refuses in other than one sentence: {error!s:.300}") from error
+        raise BrokenRuleError(f"{door} refuses in other than one sentence: {error!s:.300}") from error
     return str(error)
 
 

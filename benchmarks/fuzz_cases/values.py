@@ -146,8 +146,8 @@ def some_bounds(rng: Rng, ratings: Any, share_odd: float) -> Any:
             [
                 (high, low), (low, low), (0, 10**400), (-1e150, 1e150), (0, 1e80), (-1e80, 1e80), (0, 1e-300), "ab",
                 (1, 2, 3), (float("nan"), 1), (-np.inf, np.inf), (low, np.inf), ("1", "5"), {1, 5}, 5, (None, None),
-                (1, 1e308), [low, high + 1], np.array([low, high + 1]), (low, high + 5e-324), (True, 10), (Decimal(0), 9),
-                (low, np.nextafter(high, np.inf)),
+                (1, 1e308), [low, high + 1], np.array([low, high + 1]), (low, high + 5e-324), (True, 10),
+                (Decimal(0), 9), (low, np.nextafter(high, np.inf)),
             ],
         )  # fmt: skip
     room = max(high - low, 1.0) * float(pick(rng, [0.0, 0.0, 0.1, 1.0]))
@@ -193,7 +193,18 @@ PAIRS: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "pyarrow": lambda users, items: pa.table({"user": users, "item": items}),
 }
 #: What is no container of pairs.
-NO_PAIRS: list[Any] = [None, "ab", 5, [], [1, 2], [[1, 2, 3]], {"a": 1}, np.zeros(3), np.zeros((0, 2)), np.zeros((2, 2, 2))]
+NO_PAIRS: list[Any] = [
+    None,
+    "ab",
+    5,
+    [],
+    [1, 2],
+    [[1, 2, 3]],
+    {"a": 1},
+    np.zeros(3),
+    np.zeros((0, 2)),
+    np.zeros((2, 2, 2)),
+]
 COLUMNS: list[Callable[[Any], Any]] = [
     list,
     tuple,
@@ -256,5 +267,9 @@ def _contained(
 def some_weights(rng: Rng, n: int, share_odd: float) -> Any:
     """Weights for so many ratings."""
     if chance(rng, share_odd):
-        return pick(rng, [np.zeros(n), -np.ones(n), np.full(n, np.nan), np.full(n, 1e300), np.full(n, 1e-300), "a", [1]])
-    return some_column(rng, pick(rng, [np.ones(n), rng.random(n), rng.integers(0, 3, n).astype(float), np.full(n, 1e6)]))
+        return pick(
+            rng, [np.zeros(n), -np.ones(n), np.full(n, np.nan), np.full(n, 1e300), np.full(n, 1e-300), "a", [1]]
+        )
+    return some_column(
+        rng, pick(rng, [np.ones(n), rng.random(n), rng.integers(0, 3, n).astype(float), np.full(n, 1e6)])
+    )
