@@ -288,7 +288,7 @@ def _parquet(rng: Rng, columns: Columns) -> bytes:
 def _odd_series(rng: Rng, name: str, n: int) -> pl.Series:
     """A column of a type that few would have for ids or ratings."""
     if chance(rng, 0.5):
-        one = pick(rng, [[1], {"a": 1}, b"\xff\x00", None, True, {}])
+        one = pick(rng, [[1], {"a": 1}, b"\xff\x00", None, True])
         return pl.Series(name, [one] * n)
     types: list[Any] = [pl.Duration, pl.Date, pl.Time, pl.UInt64, pl.Float32, pl.Datetime("us", "UTC")]
     return pl.Series(name, range(n)).cast(pick(rng, [*types, pl.Decimal(10, 2)]))

@@ -1,0 +1,53 @@
+"""A bounded, seeded part of the fuzzer, whose long one is `python -m benchmarks.fuzz`; and what its judges see."""
+
+import warnings
+
+import pytest
+from benchmarks.fuzz import run_cases, table
+from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness
+
+from boundrec import MBMF
+
+#: Cases of each kind: some seconds each where the kernels are compiled.
+NUMBERS = {"calls": 120, "files": 60, "altered": 150, "crafted": 60}
+#: Seconds that a case may take: what is compiled within it counts, too.
+LIMIT = 120.0
+
+
+def _run(cases, seconds=LIMIT):
+    return run_cases(0, cases, workers=1, seconds=seconds, tell=lambda result: None)
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_random_cases_are_answered_or_refused_in_a_sentence(kind):
+    results = _run([(kind, case) for case in range(NUMBERS[kind])])
+    assert len(results) == NUMBERS[kind]
+    assert [f"{kind} {result.case}: {result.failure}" for result in results if result.failure] == []
+
+
+def test_a_case_that_takes_too_long_is_told_and_the_next_has_a_process_of_its_own():
+    results = _run([("altered", 0), ("altered", 1)], seconds=1e-3)
+    assert [result.case for result in results] == [0, 1]
+    assert all(result.failure.startswith("hangs for 0.001 s") for result in results)
+    assert list(table(results))[1].split() == ["altered", "2", "2", "0", "0", "2"]
+
+
+def test_what_the_library_refuses_in_a_sentence_counts_as_refused():
+    witness = Witness()
+    assert witness.call("fit", MBMF(n_factors=0).fit, [(0, 0)], [1]) is REFUSED
+    assert witness.call("predict", MBMF().predict, [(0, 0)]) is REFUSED
+    assert (witness.answered, witness.refused) == (0, 2)
+    assert witness.last_refusal.startswith("This MBMF instance is not fitted")
+
+
+@pytest.mark.parametrize(
+    ("door", "told"),
+    [
+        (lambda: int("a"), "raises ValueError"),  # a refusal, but nobody's intention
+        (lambda: {}["a"], "raises KeyError"),
+        (lambda: warnings.warn("overflow in something or other", RuntimeWarning, stacklevel=1), "leaks RuntimeWarning"),
+    ],
+)
+def test_what_nobody_meant_breaks_a_rule(door, told):
+    with pytest.raises(BrokenRuleError, match=told):
+        Witness().call("door", door)
