@@ -74,16 +74,28 @@ def run_case(
 # --- processes that are watched -----------------------------------------------------------------------------
 
 
+def _prepare() -> None:
+    """Import and compile what cases use, before their time is taken."""
+    from benchmarks.fuzz_cases import model_files
+
+    for module, _ in KINDS.values():
+        import_module(f"benchmarks.fuzz_cases.{module}")
+    model_files.originals()
+
+
 def _work(connection: Any, seed: int, seconds: float, trace: Path) -> None:
     """Run cases until told to stop, in a process of its own."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    with trace.open("w") as file, tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
+    with trace.open("w") as file, open(os.devnull, "w") as nowhere:
         sys.stdout = sys.stderr = nowhere
         faulthandler.enable(file)
+        _prepare()
         while (asked := connection.recv()) is not None:
             kind, case = asked
             faulthandler.dump_traceback_later(seconds, exit=True, file=file)
-            connection.send(run_case(seed, kind, case, Path(folder)))
+            with tempfile.TemporaryDirectory(dir=trace.parent) as folder:
+                result = run_case(seed, kind, case, Path(folder))
+            connection.send(result)
             faulthandler.cancel_dump_traceback_later()
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 from sklearn.base import clone
 
 import boundrec
@@ -83,6 +85,8 @@ def life(rng: Rng, folder: Path, witness: Witness) -> None:
         model = second_attempt(witness, model, rng)
         if model is None:
             return
+    else:
+        check_swapped(witness, model, data)
     for after in rng.permutation(len(AFTERWARDS))[:5]:
         AFTERWARDS[after](witness, model, rng, folder)
 
@@ -97,6 +101,8 @@ def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
     for name in names:
         if name in SETTINGS and chance(rng, 0.15):
             settings[name] = pick(rng, ["gd", "sgd"] if rivals_solver and name == "solver" else SETTINGS[name])
+    if model_class is boundrec.MBMF and chance(rng, 0.15):
+        settings = {**settings, **boundrec.MBMF.as_in_paper().get_params(), **_kept_of(settings)}
     if settings.get("solver") == "angles" and not chance(rng, share_odd):
         settings["constraint"] = "sphere"
     if issubclass(model_class, BoundedModel) and chance(rng, 0.05):
@@ -110,6 +116,11 @@ def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
     if chance(rng, 0.1):
         settings["n_jobs"] = 2
     return model_class(**settings)
+
+
+def _kept_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """What a random model in the paper's settings keeps of its own."""
+    return {name: settings[name] for name in ("n_factors", "max_iter", "n_jobs", "random_state", "bounds")}
 
 
 def _hashable(ids: list[Any]) -> list[Any]:
@@ -167,6 +178,13 @@ def _is_same(before: dict[str, Any], after: dict[str, Any]) -> bool:
     return before.keys() == after.keys() and all(value is after[name] for name, value in before.items())
 
 
+def check_swapped(witness: Witness, model: Any, data: Data) -> None:
+    """A frame with its columns the other way round is not answered as if users were items."""
+    if isinstance(data.X, pd.DataFrame | pl.DataFrame):
+        answer = witness.call("predict", model.predict, data.X[["item", "user"]])
+        require(answer is REFUSED, "predict takes the items of a frame for users")
+
+
 def second_attempt(witness: Witness, model: Any, rng: Rng) -> Any:
     """After a refusal, ordinary data under the class's own settings must be fitted."""
     if not chance(rng, 0.3):
@@ -211,6 +229,13 @@ def settings(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
         witness.call("predict after set_params", other.predict, [(0, 0)])
     witness.call("predict before fit", type(model)().predict, [(0, 0)])
     witness.call("repr", repr, model)
+
+
+def refitting(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
+    """A second fit to the same ratings, which goes on where the first stopped if it is told to."""
+    if model._ratings is not None and witness.call("fit again", model.fit, model._ratings) is not REFUSED:
+        check_predictions(witness, model, rng)
+        check_lists(witness, model, rng)
 
 
 def folding_in(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
@@ -259,7 +284,7 @@ def _bits(model: Any) -> list[bytes]:
 
 def files(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     """A saved model comes back with the same bits."""
-    path = folder / "model.safetensors"
+    path = folder / f"model-{len(os.listdir(folder))}.safetensors"
     keep = chance(rng, 0.5)
     if witness.call("save", model.save, path, keep_ratings=keep) is REFUSED:
         require(not os.path.exists(path), "a save that was refused leaves a file")
@@ -273,15 +298,13 @@ def files(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     except ValueError as error:  # on_unknown="raise", and somebody without weight
         same = "training ratings" in str(error)
     require(same, "a loaded model predicts other bits")
-    again = folder / "again.safetensors"
+    again = path.with_suffix(".again")
     if witness.call("save", loaded.save, again, keep_ratings=keep) is REFUSED:
         raise BrokenRuleError(f"a loaded model cannot be saved: {witness.last_refusal}")
     check_predictions(witness, loaded, rng)
     check_lists(witness, loaded, rng)
     if keep:
         more_ratings(witness, loaded, rng, folder)
-    path.unlink()
-    again.unlink()
 
 
 AFTERWARDS: list[Callable[[Witness, Any, Rng, Path], None]] = [
@@ -291,6 +314,7 @@ AFTERWARDS: list[Callable[[Witness, Any, Rng, Path], None]] = [
     lists,
     neighbours,
     settings,
+    refitting,
     folding_in,
     more_ratings,
     files,

@@ -62,15 +62,11 @@ def table(rng: Rng, folder: Path, witness: Witness) -> None:
     given = some_table(rng)
     path = folder / f"ratings{given.ending}"
     path.write_bytes(given.content)
-    try:
-        for command in _commands(rng, folder, path):
-            answered = _run_checked(witness, list(map(str, command)), folder)
-            require(not (answered and given.is_wrong), f"{command[0]} reads a table with a field too many in a row")
-            if not answered:
-                break  # without a model there is nothing to ask for
-    finally:
-        for left in folder.iterdir():
-            left.unlink()
+    for command in _commands(rng, folder, path):
+        answered = _run_checked(witness, list(map(str, command)), folder)
+        require(not (answered and given.is_wrong), f"{command[0]} reads a table with a field too many in a row")
+        if not answered:
+            break  # without a model there is nothing to ask for
 
 
 def _commands(rng: Rng, folder: Path, path: Path) -> list[list[Any]]:
@@ -102,6 +98,7 @@ def _commands(rng: Rng, folder: Path, path: Path) -> list[list[Any]]:
         ["evaluate", path, "--fitted", known, *reading],
         ["evaluate", path, *options, *reading],
         ["info", path],
+        ["similar", known, pick(rng, TEXTS), "i1"],
     ]
     return [pick(rng, asking)]
 
