@@ -14,6 +14,7 @@ import faulthandler
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -37,8 +38,8 @@ KINDS = {
 }
 #: Bytes of address space that a process may take: what needs more than that for a few ratings is a failure.
 MOST_MEMORY = 12 << 30
-#: What a process that was stopped by its watch ends with.
-STOPPED = 1
+#: What a process says once cases may come, and the signal that asks it where it is.
+READY, ASKED_WHERE = "ready", signal.SIGUSR1
 
 
 class Result(NamedTuple):
@@ -83,24 +84,24 @@ def _prepare() -> None:
     model_files.originals()
 
 
-def _work(connection: Any, seed: int, seconds: float, trace: Path) -> None:
-    """Run cases until told to stop, in a process of its own."""
+def _work(connection: Any, seed: int, trace: Path) -> None:
+    """Run cases until told to stop, in a process of its own; asked by a signal, write down where it is."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     with trace.open("w") as file, open(os.devnull, "w") as nowhere:
         sys.stdout = sys.stderr = nowhere
         faulthandler.enable(file)
+        faulthandler.register(ASKED_WHERE, file)
         _prepare()
+        connection.send(READY)
         while (asked := connection.recv()) is not None:
             kind, case = asked
-            faulthandler.dump_traceback_later(seconds, exit=True, file=file)
             with tempfile.TemporaryDirectory(dir=trace.parent) as folder:
                 result = run_case(seed, kind, case, Path(folder))
             connection.send(result)
-            faulthandler.cancel_dump_traceback_later()
 
 
 class Watched:
-    """A process that runs cases; another takes its place when it ends before its time."""
+    """A process that runs cases; another takes its place when it crashes or hangs."""
 
     def __init__(self, seed: int, seconds: float, trace: Path) -> None:
         self._seed, self._seconds, self._trace = seed, seconds, trace
@@ -109,27 +110,38 @@ class Watched:
     def _start(self) -> None:
         processes = multiprocessing.get_context("spawn")
         self._connection, other = processes.Pipe()
-        self._process = processes.Process(target=_work, args=(other, self._seed, self._seconds, self._trace))
+        self._process = processes.Process(target=_work, args=(other, self._seed, self._trace))
         self._process.start()
         other.close()
+        if self._connection.recv() != READY:
+            raise RuntimeError("a process of the fuzzer did not get ready")
 
     def run(self, kind: str, case: int) -> Result:
         """Run a case there."""
         self._connection.send((kind, case))
         try:
-            result: Result = self._connection.recv()
+            if self._connection.poll(self._seconds):
+                result: Result = self._connection.recv()
+                return result
+            told = f"hangs for {self._seconds:g} s: {self._end()}"
         except EOFError:
             self._process.join()
-            result = Result(kind, case, 0, 0, self._last_words())
-            self._start()
-        return result
+            told = f"crashes the interpreter (exit code {self._process.exitcode}): {self._where()}"
+        self._start()
+        return Result(kind, case, 0, 0, told)
 
-    def _last_words(self) -> str:
-        """How the process ended, and where it was."""
-        code = self._process.exitcode
-        how = f"hangs for {self._seconds:g} s" if code == STOPPED else f"crashes the interpreter (exit code {code})"
+    def _end(self) -> str:
+        """End a process that hangs; says where it was."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, ASKED_WHERE)
+        time.sleep(1.0)
+        self._process.kill()
+        self._process.join()
+        return self._where()
+
+    def _where(self) -> str:
         lines = [line.strip() for line in self._trace.read_text().splitlines() if "boundrec" in line]
-        return f"{how}: {'; '.join(lines[:4])}"
+        return "; ".join(lines[:4])
 
     def stop(self) -> None:
         """End the process."""
