@@ -168,6 +168,28 @@ def test_means_in_the_ball_are_those_of_rejection_sampling(d, distance):
     assert np.mean(spreads, axis=0) + np.array([own[0], own[1:].mean()]) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e20, 1e300])
+def test_a_precision_that_rounding_makes_indefinite_is_factorised_with_the_least_shift(scale):
+    """Of rank one but for a prior that is lost in rounding; a definite one has no shift at all."""
+    direction = np.arange(1.0, 6.0)
+    A, L = scale * np.outer(direction, direction) + np.eye(5), np.zeros((5, 5))
+    assert kernels._factorise_safely(A, L)
+    assert np.allclose(np.tril(L) @ np.tril(L).T / scale, A / scale, rtol=0, atol=1e-12 * 55)
+    if scale == 1:
+        assert np.allclose(np.tril(L), np.linalg.cholesky(A), rtol=1e-12)
+
+
+def test_a_row_with_a_precision_beyond_all_numbers_stays_as_it_is():
+    csr = (np.array([0, 1]), np.array([0], np.int32), np.array([1.0]), np.empty(0))
+    prior, key = (np.full((2, 2), np.inf), np.zeros(2)), np.uint64(0)
+    rows, means, spreads = np.array([[0.3, 0.4]]), np.empty((1, 2)), np.full((1, 2), np.nan)
+    assert not kernels._factorise_safely(prior[0], np.empty((2, 2)))
+    kernels.sample_rows(csr, np.ones((1, 2)), (np.ones(1), 0.9), prior, 1.0, key, (rows, means, spreads), 0, 1)
+    assert np.array_equal(rows, [[0.3, 0.4]])
+    assert np.array_equal(means, rows)
+    assert np.array_equal(spreads, [[0, 0]])
+
+
 def test_where_the_ball_cuts_nothing_off_the_mean_is_exact():
     L, mean = np.linalg.cholesky(np.array([[900.0, 200.0], [200.0, 400.0]])), np.array([0.3, -0.4])
     x, spread = np.zeros(2), np.empty(2)
