@@ -88,6 +88,13 @@ def test_a_command_of_a_console_block_may_go_on_to_the_next_line():
     assert console_blocks.commands("$ a \\\n  b\nout\n$ c\n") == [("a \\\n  b", "out"), ("c", "")]
 
 
+def test_every_recipe_for_bounds_is_run_below_the_table():
+    table, run = (DOCS / "choosing-bounds.md").read_text(encoding="utf-8").split("## In short")[1].split("```", 1)
+    recipes = re.findall(r"\| `(MBMF.*?)`", table)
+    assert len(recipes) == 6
+    assert [recipe for recipe in recipes if recipe not in run] == []
+
+
 # --- figures of the paper's experiments -----------------------------------------------------------------------
 
 #: <!-- file.csv: columns --> before a table: where its figures come from. {} in a column's name stands for the heading
