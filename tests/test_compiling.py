@@ -4,15 +4,13 @@ import errno
 import os
 import subprocess
 import sys
-import sysconfig
-from pathlib import Path
 
 import numba
 import pytest
 
 from boundrec import compiling
 
-SCRIPT = Path(sysconfig.get_path("scripts")) / "boundrec"
+COMMAND = [sys.executable, "-c", "from boundrec.cli import main; main()"]
 SAID = "Compiling, first run only"
 FIT = """
 from boundrec import MF
@@ -52,7 +50,7 @@ def test_the_first_run_says_that_it_compiles_and_the_second_does_not(tmp_path):
     table = tmp_path / "ratings.csv"
     table.write_text("user,item,rating\nann,tea,1\nbob,rum,2\n")
     command = [
-        SCRIPT,
+        *COMMAND,
         "fit",
         table,
         "-o",
