@@ -161,6 +161,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
         (["recommend", "MODEL", "-o", "lists.xlsx"], "name it .csv"),
         (["recommend", "MODEL", "-o", "lists.csv", "--json"], "name the file .ndjson instead"),
         (["recommend", "MODEL", "7", "--users", "u.csv"], "not both"),
+        (["recommend", "MODEL", os.fsdecode(b"7\xff")], "user '7\\udcff' is not UTF-8 text"),
         (["similar", "MODEL"], "IDS"),
         (["predict", "MODEL"], "PAIRS"),
         (["guess"], "No such command"),

@@ -381,6 +381,15 @@ def test_files_that_are_not_there_and_folders_are_refused(tmp_path):
         TableFile.open(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["a*b", "a?b", "a[x]b", b"a\xffb"])
+@pytest.mark.parametrize("kind", ["CSV", "NDJSON", "Parquet"])
+def test_the_name_of_a_file_is_no_pattern_and_may_be_no_text(name, kind, tmp_path):
+    (tmp_path / "axb").write_bytes(FILES[kind])
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(FILES[kind])
+    assert rows(read_ratings(TableFile.open(path), Columns(), lambda said: None)) == PLAIN
+
+
 def test_a_column_that_is_not_there_is_answered_with_those_that_are():
     with pytest.raises(ValueError, match=r"f has no column 'stars' \(--rating\)\. There are: user, item, rating\."):
         read(FILES["CSV"], rating="stars")

@@ -239,7 +239,10 @@ class TableFile:
     def _source(self) -> Any:
         if self.format == "ndjson" and self.head.startswith(BYTE_ORDER_MARK):  # polars knows it in CSV files only
             return io.BytesIO(self._text()[len(BYTE_ORDER_MARK) :])
-        return self.content if isinstance(self.content, Path) else io.BytesIO(self.content)
+        if isinstance(self.content, bytes):
+            return io.BytesIO(self.content)
+        path = self.content.absolute()
+        return path if _is_plain(path) else io.BytesIO(path.read_bytes())
 
     def _text(self) -> Text:
         if isinstance(self.content, bytes):
@@ -272,6 +275,14 @@ def _unpacked(name: str, content: bytes) -> bytes:
         return gzip.decompress(content)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise ValueError(f"{name} is a gzip file that is cut off or damaged.") from None
+
+
+def _is_plain(path: Path) -> bool:
+    """Whether polars takes a path for that of one file: not for a pattern that others match too, nor for no text."""
+    try:
+        return not set(str(path).encode()) & set(b"*?[")
+    except UnicodeEncodeError:
+        return False
 
 
 def _may_be_nested(frame: pl.DataFrame) -> bool:

@@ -214,6 +214,9 @@ def _wanted_users(
         typed = read_ids(TableFile.open(from_file, header), "user", column, say)
     if not typed:
         return None
+    broken = next((one for one in typed if one.encode(errors="replace") != one.encode(errors="surrogatepass")), None)
+    if broken is not None:
+        raise typer.BadParameter(f"user {broken!r} is not UTF-8 text: give ids as the model has them.")
     ids = as_ids_of(model.user_ids_, list(dict.fromkeys(typed)))
     unknown = [one for one, code in zip(ids, model.user_ids_.codes(ids), strict=True) if code < 0]
     if unknown:
