@@ -15,7 +15,7 @@ import typer
 
 from boundrec import __version__
 from boundrec.cli import answering, comparing, fitting, reporting
-from boundrec.cli.speaking import in_one_sentence, say, speak_for, warnings_as_notes
+from boundrec.cli.speaking import FORESEEN, in_one_sentence, say, speak_for, warnings_as_notes
 
 app = typer.Typer(
     help="Recommendations that stay in bounds.",
@@ -45,7 +45,7 @@ def main() -> None:
                 app()
             finally:
                 sys.stdout.flush()  # a full disk shows here, where it can be answered
-    except (ImportError, OSError, ValueError, MemoryError) as error:
+    except FORESEEN as error:
         _fail(error)
 
 
