@@ -167,7 +167,12 @@ def test_a_model_that_fails_is_a_row_and_the_others_go_on(boundrec_command, rati
     lines = lines_of(out)
     assert lines["mf"] == ["failed", *["-"] * 7]
     assert float(lines["mbmf"][0]) > 0
-    told = {None: "not to its taste", OverflowError: "too large", MemoryError: "memory", RuntimeError: "odd"}
+    told = {
+        None: "not to its taste",
+        OverflowError: "OverflowError: too large",
+        MemoryError: "not enough memory",
+        RuntimeError: "odd",
+    }
     assert told[error and type(error)] in next(line for line in err.splitlines() if line.startswith("mf failed: "))
     assert "Traceback" not in err
     assert plot.exists()

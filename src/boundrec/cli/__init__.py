@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from boundrec import __version__
 from boundrec.cli import answering, comparing, fitting, reporting
-from boundrec.cli.speaking import in_one_sentence, say, speak_for, warnings_as_notes
+from boundrec.cli.speaking import FORESEEN, in_one_sentence, say, speak_for, warnings_as_notes
 from boundrec.cli.streams import abandon, prepare_streams
 
 #: Where to tell of what nobody foresaw.
@@ -75,7 +75,7 @@ def main() -> None:
                 sys.stdout.flush()  # a full disk shows here, where it can be answered
     except (KeyboardInterrupt, SystemExit):
         raise
-    except (ImportError, OSError, ValueError, MemoryError) as error:
+    except FORESEEN as error:
         _fail(error, in_one_sentence(error), 1, asked.debug)
     except BaseException as error:  # a panic of polars is no Exception
         _fail(error, _unforeseen(error), UNFORESEEN, asked.debug)

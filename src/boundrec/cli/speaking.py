@@ -40,6 +40,8 @@ SETTING = re.compile(rf"""(?<![-\w"'])(?<!--set )([a-z_]+)={VALUE}(?=[.,:;) ]|$)
 WHERE_SETTINGS_GO = '("boundrec fit --set NAME=VALUE" takes settings; so do evaluate and tune.)'
 #: The options of the command that is running.
 _spoken: set[str] = set()
+#: Errors whose text is meant for readers.
+FORESEEN = (ImportError, OSError, ValueError, MemoryError)
 #: Seconds between two lines about the objective where there is no terminal to draw on.
 SECONDS_A_LINE = 10.0
 
@@ -151,6 +153,8 @@ def in_one_sentence(error: Exception) -> str:
         text = str(error.args[0])  # a sentence of our own
     if isinstance(error, MemoryError):
         text = f"There is not enough memory ({error})." if text else "There is not enough memory."
+    elif not isinstance(error, FORESEEN):
+        text = f"{type(error).__name__}: {text}"  # it may be no sentence
     return in_command_words(text)
 
 
