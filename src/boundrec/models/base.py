@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
 from boundrec.columns import short
+from boundrec.ids import INT64_MAX
 from boundrec.models.notes import warn
 from boundrec.models.predicting import UNKNOWN, Predicting, Unknown, check_names
 from boundrec.models.recommending import Recommending
@@ -234,7 +235,7 @@ class FactorisationModel(Predicting, Recommending, RegressorMixin, BaseEstimator
                 check_size(name, value)
         check_count("n_factors", self.n_factors, self.MIN_FACTORS)
         if self.max_iter is not None:
-            check_count("max_iter", self.max_iter, 1, ", or None")
+            check_count("max_iter", self.max_iter, 1, ", or None", most=INT64_MAX)
         known = isinstance(self.dtype, (str, type, np.dtype))
         if not known or self.dtype not in FLOAT_TYPES:
             raise ValueError(f"dtype={short(self.dtype)}: give float32 or float64.")

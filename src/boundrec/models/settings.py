@@ -39,12 +39,12 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def check_count(name: str, value: Any, least: int, otherwise: str = "") -> None:
+def check_count(name: str, value: Any, least: int, otherwise: str = "", most: int = INT32_MAX) -> None:
     """Refuse what is not a number of things; ``otherwise`` says what else the setting may be."""
     if not is_whole(value) or value < least:
         raise ValueError(f"{name}={short(value)}: give a whole number of at least {least}{otherwise}.")
-    if value > INT32_MAX:
-        raise ValueError(f"{name}={short(value)}: give a whole number of at most {INT32_MAX}{otherwise}.")
+    if value > most:
+        raise ValueError(f"{name}={short(value)}: give a whole number of at most {most}{otherwise}.")
 
 
 def check_flag(name: str, value: Any) -> None:
