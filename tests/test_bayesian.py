@@ -367,3 +367,10 @@ def test_quantiles_of_one_sample_are_those_of_a_normal():
 def test_settings_without_sense_are_refused(low_rank, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         clone(BayesianMBMF(3, bounds=(1, 5))).set_params(**settings).fit(*low_rank[:2])
+
+
+@pytest.mark.parametrize("quantiles", ["", b"x", 1 + 2j, 10**400, None, [[0.1, 0.2]], [0.0], [1.5], [np.nan]], ids=str)
+def test_quantiles_that_are_no_shares_are_refused_in_a_sentence(quantiles):
+    model = BayesianMBMF(2, bounds=(0, 5), max_iter=2, random_state=0).fit([(0, 0), (0, 1), (1, 0)], [1, 2, 3])
+    with pytest.raises(ValueError, match="quantiles"):
+        model.predict_quantiles([(0, 0)], quantiles)

@@ -208,7 +208,7 @@ def test_numbers_of_every_kind_are_ratings(y):
 
 @pytest.mark.parametrize("weight", [1e308, HUGE], ids=["1e308", "of 401 digits"])
 def test_weights_too_large_to_be_multiplied_are_refused(weight):
-    with pytest.raises(ValueError, match=r"too large.*divide all by a constant"):
+    with pytest.raises(ValueError, match=r"too large.*divide all (weights )?by a constant"):
         quick().fit(PAIRS, RATINGS, sample_weight=[1, weight, 1])
 
 

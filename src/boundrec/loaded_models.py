@@ -17,6 +17,7 @@ from boundrec.models.base import FactorisationModel
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.slack import STEEPEST
 from boundrec.ranges import check_bounds, frame_for
+from boundrec.ratings import LARGEST, SMALLEST
 from boundrec.recommend import norms
 
 Floats = NDArray[np.floating]
@@ -54,7 +55,7 @@ def check_factors(model: FactorisationModel) -> None:
                 _check_balls(model, kind)
             return
         users, items = (_longest(getattr(model, f"{kind}_factors_")) for kind in SIDES)
-    if not np.isfinite(users * items):
+    if not max(users, items) <= LARGEST:
         raise ValueError("its factors are not finite, or too large to be multiplied.")
 
 
@@ -121,10 +122,12 @@ def _check_ranges(model: BoundedModel) -> None:
     uncapped = replace(declared, limit=np.inf, lower=-np.inf, upper=np.inf)
     if frame != declared and not (model.magnitudes == "paper" and frame == uncapped):
         raise ValueError(f"its ranges are not those of bounds={model.bounds!r} and form={model.form!r}.")
-    parts = {"user": ranges.user, "item": ranges.item, "unknown_user": ranges.unknown_user}
+    parts: dict[str, Any] = {"user": ranges.user, "item": ranges.item, "unknown_user": ranges.unknown_user}
     parts |= {"unknown_item": ranges.unknown_item, "overall": 1.0 if ranges.overall is None else ranges.overall}
     for name, values in parts.items():
         _check_positive(f"ranges.{name}", values)
+        if np.min(values) < SMALLEST or np.max(values) > LARGEST:
+            raise ValueError(f"its 'ranges.{name}' are too small or too large to be multiplied.")
     for kind in SIDES:
         own, shown = getattr(ranges, kind), getattr(model, f"{kind}_magnitudes_")
         if own is not shown and not np.array_equal(own, shown):

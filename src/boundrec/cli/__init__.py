@@ -119,7 +119,7 @@ def common(
     ] = False,
 ) -> None:
     """Recommendations that stay in bounds."""
-    context.obj.debug = debug
+    context.ensure_object(Asked).debug = debug
     group: Any = context.command
     speak_for(group.commands[context.invoked_subcommand])
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from boundrec.columns import short
+from boundrec.columns import read_numbers, short
 from boundrec.models.base import Callback, Codes, Floats, Side
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
@@ -444,7 +444,7 @@ class BayesianMBMF(BoundedModel):
 
         The predictive distribution is a normal around each kept sample's prediction, all of them mixed.
         """
-        wanted = np.atleast_1d(np.asarray(quantiles, np.float64))
+        wanted = read_numbers([quantiles] if is_number(quantiles) else quantiles, "quantiles", "quantile")
         if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantiles={short(quantiles)}: give numbers between 0 and 1.")
         users, items = self._codes(X)
