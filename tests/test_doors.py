@@ -318,3 +318,10 @@ def test_a_value_without_a_text_has_a_short_one():
     assert short(Silent()) == "<Silent>"
     assert short(ENDLESS) == "<int>"
     assert short(pd.DataFrame({"a": [1, 2]})).count("\n") == 0
+
+
+@pytest.mark.parametrize("flag", [np.array([1, 2]), pd.NA, "yes"], ids=str)
+def test_a_flag_that_was_set_after_the_fit_is_looked_at_before_it_is_used(flag):
+    model = NMF(1, bounds=(1, 5), max_iter=1, random_state=0).fit(PAIRS, RATINGS).set_params(clip=flag)
+    with pytest.raises(ValueError, match=r"^clip=.*: give True or False\.$"):
+        model.predict(PAIRS)

@@ -150,6 +150,7 @@ def test_times_are_numbers_or_dates():
         (b"user,item,rating\r1,a,4\r", "f has line ends of old Macs (CR): save it with LF or CR LF."),
         (b"user,item,rating\n1,a,4\r1,b,4\n", "f cannot be read: line 2 has 5 fields, but there are 3 columns."),
         (b"user,item,rating\n1," + 140_000 * b"a" + b",4\n1,b,x\n", "f: line 3 has 'x', not a rating, in the column 'rating'."),  # noqa: E501
+        (b'"a\nb":"c":"d"\n', "f: no column looks like the user's; name it with --user. There are: 'a\\nb:\"c\":\"d\"'."),  # noqa: E501
         (b",", "f: line 1 has neither names nor values: begin with those."),
         (b"\n|\n", "f: line 2 has neither names nor values: begin with those."),
         (b'""', "f: line 1 has neither names nor values: begin with those."),

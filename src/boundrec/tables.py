@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.columns import pair_array
+from boundrec.columns import pair_array, short
 from boundrec.ids import IdIndex
 from boundrec.ratings import LARGEST, Ratings
 from boundrec.table_files import TableFile
@@ -251,7 +251,7 @@ def _existing(file: TableFile, name: str, role: str) -> str:
 
 
 def _listed(columns: Sequence[str]) -> str:
-    shown = ", ".join(columns[:20])
+    shown = ", ".join(name if name.isprintable() and len(name) <= 60 else short(name) for name in columns[:20])
     return shown if len(columns) <= 20 else f"{shown} and {len(columns) - 20} more"
 
 

@@ -30,7 +30,6 @@ class RivalModel(FactorisationModel):
             raise ValueError(
                 f"bounds={short(self.bounds)}: {type(self).__name__} needs both ends, such as bounds=(1, 5)."
             )
-        check_flag("clip", self.clip)
         self._ends()
 
     def _both_bounds(self) -> tuple[float, float]:
@@ -62,6 +61,7 @@ class RivalModel(FactorisationModel):
 
     def _ends(self) -> tuple[float, float]:
         """What predictions are cut to; nothing is cut at an infinite end."""
+        check_flag("clip", self.clip)  # it may have been set after the fit
         if not self.clip:
             return -np.inf, np.inf
         low, high = check_bounds(self.bounds)
