@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-from boundrec import MF
+from boundrec import MF, datasets
 from boundrec.kernels import sgd_epoch
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -248,3 +248,12 @@ def test_predictions_cannot_be_cut_after_a_fit_without_bounds():
 def test_settings_without_sense_are_refused(bad, sentence):
     with pytest.raises(ValueError, match=sentence):
         MF(**bad).fit([("a", "b")], [1.0])
+
+
+def test_steps_past_the_end_of_float64_are_rejected_without_a_warning():
+    ratings = datasets.synthetic(200, 5, 0.8, rank=2, random_state=0)
+    model = MF(2, learning_rate=1e80, max_iter=30, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model.fit(ratings.pairs, ratings.rating)
+    assert np.isfinite(model.predict(ratings.pairs)).all()

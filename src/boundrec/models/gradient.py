@@ -78,11 +78,12 @@ class FactorDescent(Descent[FactorSide]):
     def _evaluate(self, side: FactorSide, rows: Any, fixed: Any, gradient: Floats) -> float:
         loss, indptr = self.loss, side.csr.indptr
         self._pool.run(loss.gradients, indptr, side.csr, rows, fixed, *loss.settings, gradient, side.errors)
-        total = float(side.errors.sum())
-        if self.ridge:
-            gradient += self.ridge * side.counts[:, None] * rows
-            other = self.items if side is self.users else self.users
-            total += self.ridge * (side.size(rows) + other.size(fixed))
+        with np.errstate(over="ignore"):  # a step that is too long is rejected, and that is all
+            total = float(side.errors.sum())
+            if self.ridge:
+                gradient += self.ridge * side.counts[:, None] * rows
+                other = self.items if side is self.users else self.users
+                total += self.ridge * (side.size(rows) + other.size(fixed))
         return total
 
     def _set_slope(self, side: FactorSide) -> None:
