@@ -34,6 +34,7 @@ SCRAPS = [b"", b",", b"|", b'""', b"\xc2\xa0", b"\n\n", b"\xef\xbb\xbf", b"{", b
 SPLINTERS = [b'"', b",", b"\n", b"\0", b"\xff", b"\r", b"\xc2\xa0", b"{", b"[", b"1", b"e"]
 ENCODINGS = ["utf-8-sig", "utf-16", "latin-1", "cp1252", "utf-32"]
 BOUNDS = [("0", "5"), ("none", "5"), ("-1e9", "1e9"), ("0", "none"), ("nan", "a"), ("0", "1e999")]
+csv.field_size_limit(1 << 30)  # ids may be longer than what Python reads by default
 ENDINGS = [".csv", ".tsv", ".ndjson", ".parquet", ".csv.gz"]
 #: Exit codes of a command that could not, or was asked wrongly; anything else is the last net's, or a crash.
 REFUSALS = (1, 2)
