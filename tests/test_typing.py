@@ -85,8 +85,13 @@ def pyright(scripts):
     return run("pyright", "--project", scripts, "--pythonpath", sys.executable)
 
 
+def paths_for_mypy(source):
+    """Where mypy is to look for boundrec: nowhere if it is installed, where mypy looks anyway and must not be told."""
+    return "" if source.name in ("site-packages", "dist-packages") else str(source)
+
+
 def run(tool, *arguments):
-    own = {"MYPYPATH": str(SOURCE), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+    own = {"MYPYPATH": paths_for_mypy(SOURCE), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     command = [sys.executable, "-m", tool, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own})
     assert done.stdout, done.stderr  # it is there, and runs
@@ -112,3 +117,8 @@ def test_importing_boundrec_loads_no_library():
     code = "import sys, boundrec; dir(boundrec); print(*{'numpy', 'scipy', 'sklearn', 'numba'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_mypy_is_told_of_a_source_tree_and_finds_what_is_installed_itself(tmp_path):
+    assert paths_for_mypy(tmp_path / "site-packages") == ""
+    assert paths_for_mypy(tmp_path / "src") == str(tmp_path / "src")
