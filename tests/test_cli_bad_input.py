@@ -383,3 +383,43 @@ def test_debug_shows_where_a_foreseen_error_came_from_too(boundrec_command):
     assert "Traceback (most recent call last)" in err
     assert err.splitlines()[-1].startswith("Error: missing.safetensors cannot be loaded")
     assert "Traceback" not in boundrec_command("info", "missing.safetensors")[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "ratings.csv", "-o", "ratings.csv"),
+        ("fit", "ratings.csv", "--history", "past.csv", "-o", "past.csv"),
+        ("fit", "ratings.csv", "-o", "link.csv"),
+        ("compare", "ratings.png", "-o", "./ratings.png"),
+        ("predict", "model.csv", "ratings.csv", "-o", "ratings.csv"),
+        ("predict", "model.csv", "ratings.csv", "-o", "model.csv"),
+        ("recommend", "model.csv", "--users", "ratings.csv", "-o", "ratings.csv"),
+        ("recommend", "model.csv", "-o", "model.csv"),
+        ("similar", "model.csv", "1", "-o", "model.csv"),
+        ("report", "model.csv", "ratings.csv", "-o", "model.csv"),
+        ("report", "model.csv", "ratings.csv", "-o", "ratings.csv"),
+    ],
+    ids=" ".join,
+)
+def test_no_command_writes_over_what_it_reads(boundrec_command, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ratings.csv", "past.csv", "ratings.png", "model.csv"):
+        (tmp_path / name).write_text("as it was")
+    (tmp_path / "link.csv").symlink_to("ratings.csv")
+    code, out, err = boundrec_command(*words)
+    assert (code, out) == (2, "")
+    assert f"--output {Path(words[-1])} is the file that is read: name another." in usage(err)
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"as it was"}
+
+
+def test_no_command_writes_over_the_file_that_standard_input_comes_from(tmp_path):
+    path = write_ratings(tmp_path / "ratings.csv")
+    before = path.read_bytes()
+    with path.open("rb") as stdin:
+        done = subprocess.run(
+            [SCRIPT, "fit", "-", "-o", path, *QUICK], stdin=stdin, capture_output=True, text=True, timeout=300
+        )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is the file that is read: name another." in usage(done.stderr)
+    assert path.read_bytes() == before

@@ -104,6 +104,7 @@ def predict(
     from boundrec.table_files import TableFile
     from boundrec.tables import Columns, ids_like, read_pairs
 
+    options.refuse_to_overwrite_input(output, model, pairs)
     _check_output(output, "predictions", json)
     fitted = load_model(model)
     users, items, names = read_pairs(TableFile.open(pairs, header), Columns(user, item), say)
@@ -175,6 +176,7 @@ def recommend(
     from boundrec.cli.rows import open_rows
     from boundrec.tables import are_mixed, as_text
 
+    options.refuse_to_overwrite_input(output, model, from_file)
     _check_output(output, "recommendations", json)
     fitted = load_model(model)
     fitted.n_jobs = threads
@@ -240,6 +242,7 @@ def similar(
     from boundrec.cli.rows import open_rows
     from boundrec.tables import as_ids_of
 
+    options.refuse_to_overwrite_input(output, model)
     _check_output(output, "list", json)
     fitted = load_model(model)
     kind, index = ("user", fitted.user_ids_) if of_users else ("item", fitted.item_ids_)

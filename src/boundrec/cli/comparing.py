@@ -183,6 +183,7 @@ def compare(
     names = _names(models)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"--output {output.name}: the plot is a PNG, an SVG or a PDF, by the ending.")
+    options.refuse_to_overwrite_input(output, ratings)
     check_writable(output, "plot")
     typed = training.read_bounds(bounds) or training.UNKNOWN
     asked = [training.Request(name, typed, k, sweeps, seed, threads) for name in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -117,3 +118,13 @@ ByTime = Annotated[
     ),
 ]
 Length = Annotated[int, typer.Option("-n", "--length", min=1, help="Length of each list.")]
+
+
+def refuse_to_overwrite_input(output: Path | None, *sources: Path | None) -> None:
+    """Refuse, before any work is done, to write where something is read; what is read from may be a link, or stdin."""
+    if output is None or not output.is_file():
+        return
+    for source in sources:
+        read = 0 if str(source) == "-" else source
+        if read is not None and os.path.exists(read) and os.path.samefile(read, output):
+            raise typer.BadParameter(f"--output {output} is the file that is read: name another.")
