@@ -129,3 +129,14 @@ def test_new_rows_start_on_the_sphere_where_the_others_cancel_out():
         slack_=1.0,
     )
     assert np.allclose(np.linalg.norm(start_exactly(others, "user", np.array([3.0]))["user_factors_"], axis=1), 3.0)
+
+
+@pytest.mark.parametrize("count", [2**63, 10**30, 10**100], ids="{:.0e}".format)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_history_count_past_all_integers_of_numpys_leaves_everybody_the_overall_magnitude(name, count):
+    ratings = np.arange(len(GRID)) % 5 + 1.0
+    settings = {"bounds": (1, 5), "magnitudes": "history", "on_contradiction": "widen"}
+    model = fresh(name, **settings, history_count=count).fit(GRID, ratings)
+    same = fresh(name, **settings, history_count=float(count)).fit(GRID, ratings)
+    assert np.array_equal(model.predict(GRID), same.predict(GRID))
+    assert np.isfinite(model.fold_in([(99, 1)], [2.0]).predict([(99, 1)])).all()

@@ -209,7 +209,8 @@ def historical_magnitudes(
 def history_weight(share: float, count: float | None, n_others: int) -> Any:
     """ω of Eq. (43), min(n/(ρM), 1); or n/(n + κ), which does not vanish among many items."""
     if count is not None:
-        return lambda n: n / (n + count)
+        kappa = float(count)  # an integer may be past all of NumPy's
+        return lambda n: n / (n + kappa)
     return lambda n: np.minimum(n / (share * n_others), 1.0)
 
 
