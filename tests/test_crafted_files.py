@@ -339,3 +339,41 @@ def test_crafting_alone_gives_a_file_that_loads(files, data, path):
         write_crafted(path, *read_parts(files / name))
         assert path.read_bytes() == (files / name).read_bytes()
         assert_sound(boundrec.load(path), data)
+
+
+HUGE = {
+    "prior means": (BAYES, array("item_prior_means", with_first(1e300)), "priors of its items are no normal"),
+    "mean": ("Bayesian, lower bound", value(mean=1e308), "its 'mean' is 1e+308"),
+    "means of items": ("Bayesian, lower bound", array("item_means", with_all(1e300)), "too large to be squared"),
+    "offset": ("biased", value(offset=1e308), "its 'offset' is 1e+308"),
+    "ratings in float32": (BALL, array("ratings.data", lambda data: np.full(data.shape, np.inf, "f4")), "not finite"),
+    "weights": (BALL, lambda arrays, _: arrays.update({"ratings.weights": arrays["ratings.data"] * 1e200}), "weights"),
+}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(("name", "change", "sentence"), HUGE.values(), ids=list(HUGE))
+def test_what_is_too_large_to_work_with_is_refused_without_a_warning(files, path, name, change, sentence):
+    test_what_no_fit_leaves_is_refused(files, path, name, change, sentence)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_ratings_in_float32_are_as_good_as_others(files, data, path):
+    arrays, text = read_parts(files / BALL)
+    arrays["ratings.data"] = arrays["ratings.data"].astype(np.float32)
+    write_crafted(path, arrays, text)
+    assert_sound(boundrec.load(path), data)
+
+
+@pytest.mark.parametrize("whole", [10**30, 2**64, 3], ids="{:.0e}".format)
+@pytest.mark.parametrize("name", [BALL, "paper", BAYES, "Bayesian, lower bound", "biased", "splitting"])
+def test_a_whole_number_of_any_length_is_refused_or_leaves_the_model_sound(files, data, path, name, whole):
+    arrays, text = read_parts(files / name)
+    places = [("values", part) for part in json.loads(text["values"]) if part not in RECORDS]
+    for table, part in [*places, *([("settings", "history_count")] if "history_count" in text["settings"] else [])]:
+        changed = dict(text)
+        change_table(changed, table, **{part: whole})
+        write_crafted(path, arrays, changed)
+        model = load_or_refuse(path)
+        if model is not None:
+            assert_sound(model, data)

@@ -74,8 +74,10 @@ def _check_means(model: FactorisationModel) -> None:
         if not getattr(model, f"_{kind}_seen").any():
             raise ValueError(f"none of its {kind}s has a training rating.")
         means = getattr(model, f"{kind}_means_")
-        _check_finite(f"{kind}_means", means)
-        _check_inside(model, f"means of its {kind}s", min(means.min(), model.mean_), max(means.max(), model.mean_))
+        least, most = min(float(means.min()), model.mean_), max(float(means.max()), model.mean_)
+        if not max(abs(least), abs(most)) <= 2 * LARGEST:  # with room for rounding
+            raise ValueError(f"its '{kind}_means' are not finite, or too large to be squared.")
+        _check_inside(model, f"means of its {kind}s", least, most)
 
 
 def _check_inside(model: FactorisationModel, what: str, least: float, most: float) -> None:
@@ -98,11 +100,6 @@ def _check_widths(model: FactorisationModel) -> None:
         whole = n_averaged == 1
     if not whole or width != shared + n_averaged * model.n_factors:
         raise ValueError(f"its factors have {width} columns, which does not go with n_factors={model.n_factors!r}.")
-
-
-def _check_finite(name: str, values: Floats) -> None:
-    if not np.isfinite(values).all():
-        raise ValueError(f"its {name!r} are not finite.")
 
 
 def _check_positive(name: str, values: Any) -> None:
@@ -203,7 +200,7 @@ def _prior_variances(kind: str, means: Floats, precisions: Floats) -> float:
             weighed = np.einsum("sij,sj->si", precisions, means)
             skew = np.abs(precisions - np.swapaxes(precisions, -2, -1)).max()
         even = skew <= ROUNDING * np.abs(precisions).max()
-        usable = even and bool(np.isfinite(weighed).all() and (variances > 0).all())
+        usable = even and bool(np.isfinite(weighed).all() and (variances > 0).all() and np.abs(means).max() <= LARGEST)
     except np.linalg.LinAlgError:
         usable = False
     if not usable:

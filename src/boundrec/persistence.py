@@ -45,6 +45,8 @@ MODELS = {
 }
 FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
 SMALLEST_NUMBER, LARGEST_NUMBER = float(np.finfo(float).smallest_subnormal), float(np.finfo(float).max)
+#: What rounding may make of the mean of the largest ratings.
+LARGEST_MEAN = 2 * LARGEST
 #: Bytes for each integer id that a table may take in which they are ticked off.
 FEW_PLACES = 16
 #: In front of the kind of an attribute that may be None.
@@ -263,18 +265,18 @@ def _restore_number(source: Source, name: str, least: float = -LARGEST_NUMBER, m
     value = _restore_any_number(source, name)
     if not least <= value <= most:
         raise ValueError(f"its {name!r} is {value}, which it cannot be.")
-    return value
+    return float(value)  # a whole number may be past all of NumPy's
 
 
 def _restore_count(source: Source, name: str) -> Any:
-    value = _restore_number(source, name, 0)
-    if type(value) is not int:
-        raise ValueError(f"its {name!r} is {value}, no whole number.")
+    value = _restore_any_number(source, name)
+    if type(value) is not int or value < 0:
+        raise ValueError(f"its {name!r} is {value}, no whole number of at least 0.")
     return value
 
 
 def _restore_measured(source: Source, name: str) -> Any:
-    value = _restore_any_number(source, name)
+    value = float(_restore_any_number(source, name))
     return value if np.isnan(value) else _restore_number(source, name, 0.0)
 
 
@@ -328,7 +330,9 @@ def _restore_ranges(source: Source, name: str) -> Ranges:
     def numbers(of: type[Frame] | type[Ranges]) -> dict[str, Any]:
         """What a file has of the numbers in a frame or in ranges; the others keep their defaults."""
         parts = [part for part in of.__dataclass_fields__ if part not in ("frame", "user", "item")]
-        return {part: _restore_any_number(source, f"{name}.{part}") for part in parts if source.holds(f"{name}.{part}")}
+        stored = {part: f"{name}.{part}" for part in parts if source.holds(f"{name}.{part}")}
+        values = {part: _restore_any_number(source, place) for part, place in stored.items()}
+        return {part: value if part == "tilt" else float(value) for part, value in values.items()}
 
     user, item = source.array(f"{name}.user", NUMBERS, "users"), source.array(f"{name}.item", NUMBERS, "items")
     with _part(name):
@@ -392,10 +396,10 @@ def _restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
     _check_rows(indptr, indices, source, thorough=True)
     if weights.size not in (0, data.size):
         raise ValueError(f"it has {data.size} ratings but {weights.size} weights.")
-    if not (np.abs(data) <= LARGEST).all():
+    if data.size and not float(np.abs(data).max()) <= LARGEST:
         raise ValueError("its ratings are not finite, or too large to be squared.")
-    if weights.size and not (np.isfinite(weights).all() and weights.min() >= 0 and weights.any()):
-        raise ValueError("its weights are not finite, or negative, or all 0.")
+    if weights.size and not (weights.min() >= 0 and float(weights.max()) <= LARGEST and weights.any()):
+        raise ValueError("its weights are not finite, or too large to be multiplied, or negative, or all 0.")
     by_user = Csr(indptr, indices, data, weights)
     return Ratings(by_user, transposed(by_user, source.sizes["items"]), state["user_ids_"], state["item_ids_"])
 
@@ -458,7 +462,7 @@ def _are_distinct(integers: NDArray[np.int64]) -> bool:
 KINDS = {
     "ids": Kind(_store_ids, _restore_ids),
     "size": Kind(_store_nothing, _restore_size),
-    "number": Kind(_store_number, _restore_number),
+    "number": Kind(_store_number, partial(_restore_number, least=-LARGEST_MEAN, most=LARGEST_MEAN)),
     "positive": Kind(_store_number, partial(_restore_number, least=SMALLEST_NUMBER)),
     "amount": Kind(_store_number, partial(_restore_number, least=0.0)),
     "share": Kind(_store_number, partial(_restore_number, least=0.0, most=1.0)),
