@@ -423,3 +423,28 @@ def test_no_command_writes_over_the_file_that_standard_input_comes_from(tmp_path
     assert (done.returncode, done.stdout) == (2, "")
     assert "is the file that is read: name another." in usage(done.stderr)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["recommend", "similar", "evaluate", "compare"])
+def test_a_list_longer_than_any_model_has_items_is_asked_wrongly(boundrec_command, command):
+    words = ["1"] if command == "similar" else []
+    code, out, err = boundrec_command(command, "not looked at", *words, "-n", "99999999999999999999")
+    assert (code, out) == (2, "")
+    assert "'-n'" in usage(err)
+    assert "2147483647" in usage(err)
+
+
+@pytest.mark.parametrize("words", [("compare", "--models", "bmf,bmc-admm"), ("tune", "--model", "bmf")], ids=" ".join)
+def test_where_nothing_that_is_asked_makes_sense_the_exit_code_is_2_as_the_help_says(boundrec_command, words):
+    command, *options = words
+    code, out, err = boundrec_command(command, "not looked at", *options, "--bounds", "0", "none")
+    assert (code, out) == (2, "")
+    assert "BMF needs both ends, such as --bounds 1 5." in usage(err)
+    assert "and 2, without a table, if none of them" in usage(boundrec_command(command, "--help")[1])
+
+
+def test_a_json_object_may_have_more_keys_than_are_read(boundrec_command, tmp_path):
+    rows = ['{"user": 1, "item": "a", "rating": 3}', '{"user": 2, "item": "b", "rating": 4, "mood": "fair"}']
+    (tmp_path / "ratings.ndjson").write_text("\n".join(rows))
+    words = "fit", tmp_path / "ratings.ndjson", "-o", tmp_path / "model", *QUICK
+    assert boundrec_command(*words)[0] == 0

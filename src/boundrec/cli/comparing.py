@@ -173,7 +173,8 @@ def compare(
     A mean with user and item offsets and a list of what most have rated are always among them: what is not better than
     these has learnt nothing.
 
-    A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail.
+    A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail, and 2,
+    without a table, if none of them goes with the options.
     Ctrl-C ends the comparison with what is finished.
     """
     from boundrec.cli import measuring, training
@@ -307,7 +308,8 @@ def tune(
     All are judged by the same held-out ratings; the best one's error on them flatters it a little. A mean with user and
     item offsets is among them: settings that are not better than that have learnt nothing.
 
-    Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail.
+    Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail, and
+    2, without a table, if none of them makes sense.
     Ctrl-C ends the search with what is finished.
     """
     from boundrec.cli import measuring, training

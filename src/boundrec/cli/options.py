@@ -12,6 +12,8 @@ import typer
 DATA = "Data"
 MODEL = "Model"
 SPLIT = "Held-out ratings"
+#: No model has more.
+MOST_ITEMS = 2**31 - 1
 
 
 class ModelName(StrEnum):
@@ -117,7 +119,7 @@ ByTime = Annotated[
         rich_help_panel=SPLIT,
     ),
 ]
-Length = Annotated[int, typer.Option("-n", "--length", min=1, help="Length of each list.")]
+Length = Annotated[int, typer.Option("-n", "--length", min=1, max=MOST_ITEMS, help="Length of each list.")]
 
 
 def refuse_to_overwrite_input(output: Path | None, *sources: Path | None) -> None:
