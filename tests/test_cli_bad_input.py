@@ -448,3 +448,13 @@ def test_a_json_object_may_have_more_keys_than_are_read(boundrec_command, tmp_pa
     (tmp_path / "ratings.ndjson").write_text("\n".join(rows))
     words = "fit", tmp_path / "ratings.ndjson", "-o", tmp_path / "model", *QUICK
     assert boundrec_command(*words)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["bayesian", "mbmf", "nmf", "bmf"])
+def test_large_ratings_that_are_the_same_as_floats_get_bounds_that_differ(boundrec_command, tmp_path, name):
+    rows = [f"{user},{item},1{'0' * 29}{(user * item) % 5}" for user in range(6) for item in range(5)]
+    (tmp_path / "ratings.csv").write_text("\n".join(["user,item,rating", *rows]))
+    words = "fit", tmp_path / "ratings.csv", "-o", tmp_path / "model", "--model", name, *QUICK
+    code, _, err = boundrec_command(*words)
+    assert code == 0, err
+    assert "Every rating is 1e+30: there is nothing to learn but that." in err

@@ -91,7 +91,8 @@ def choose_bounds(given: tuple[str, str] | None, table: RatingTable) -> Ends:
     low, high = float(table.ratings.min()), float(table.ratings.max())
     if low == high:
         say(f"Every rating is {in_a_sentence(low)}: there is nothing to learn but that.")
-        return low - 0.5, high + 0.5
+        room = max(0.5, 1e-12 * abs(low))  # beside a large rating a half is nothing
+        return low - room, high + room
     say(f"No --bounds given: taking the observed range, --bounds {as_typed(low)} {as_typed(high)}.")
     if has_heavy_tail(table.ratings):
         say(
