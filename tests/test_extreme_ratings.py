@@ -140,3 +140,23 @@ def test_a_history_count_past_all_integers_of_numpys_leaves_everybody_the_overal
     same = fresh(name, **settings, history_count=float(count)).fit(GRID, ratings)
     assert np.array_equal(model.predict(GRID), same.predict(GRID))
     assert np.isfinite(model.fold_in([(99, 1)], [2.0]).predict([(99, 1)])).all()
+
+
+@pytest.mark.parametrize("scale", [1e-13, 1e-20, 1e-100, 1e-140])
+@pytest.mark.parametrize("bounds", [(0, None), (None, 0)])
+@pytest.mark.parametrize("name", MODELS)
+def test_ranges_with_an_open_end_are_as_wide_in_a_small_unit_as_in_a_large_one(name, bounds, scale):
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    ratings = (np.arange(len(GRID)) % 5 + 1.0) * (1 if bounds[0] == 0 else -1)
+    widths = []
+    for unit in (1.0, scale):
+        model = fresh(name, bounds=bounds, on_contradiction="widen").fit(GRID, unit * ratings)
+        lower, upper = model.predict_range([*GRID, (99, 99)])
+        widths.append((upper - lower) / unit)
+    assert np.allclose(*widths, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ratings_too_small_for_a_range_with_an_open_end_are_refused(name):
+    with pytest.raises(ValueError, match="too narrow for dtype=float64: multiply all ratings and bounds by a constant"):
+        fresh(name, bounds=(0, None), on_contradiction="widen").fit(GRID, np.arange(len(GRID)) % 5 * 1e-160)

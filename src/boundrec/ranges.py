@@ -42,6 +42,8 @@ MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
 CONTRADICTIONS: tuple[Contradiction, ...] = get_args(Contradiction)
 #: Derived magnitudes are floored at this share of the overall one: a zero would pin every prediction.
 FLOOR = 1e-3
+#: A magnitude of this share of the offset's root, squared, is lost in the offset's rounding.
+NOTHING = 1e-6
 #: A rating this far past its range, relative to the range, is still inside: rounding, not contradiction.
 ROUNDING = 1e-9
 
@@ -194,7 +196,8 @@ def historical_magnitudes(
     if not cap:
         frame = replace(frame, limit=np.inf, lower=-np.inf, upper=np.inf)
     levels = frame.levels(history.by_user.data)
-    overall = max(float(_root_level(levels.mean(), levels.std())), _smallest(frame))
+    level = float(_root_level(levels.mean(), levels.std()))
+    overall = max(level, NOTHING * float(np.sqrt(abs(frame.offset)))) if level > 0 else _smallest(frame)
     most = np.sqrt(frame.limit)
     user = _own_and_overall(
         frame, ratings.users, history.by_user, history.users, overall, history_weight(share, count, ratings.n_items)
@@ -233,7 +236,7 @@ def _root_level(mean: Any, std: Any) -> Any:
 
 def _smallest(frame: Frame) -> float:
     """A positive stand-in where the data leave no width at all."""
-    return 1e-6 * max(1.0, float(np.sqrt(abs(frame.offset))))
+    return NOTHING * max(1.0, float(np.sqrt(abs(frame.offset))))
 
 
 def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matrix: bool) -> Ranges:
