@@ -163,3 +163,29 @@ def test_the_observed_alone_are_announced_by_their_number_with_a_remedy_that_hel
     with pytest.warns(UserWarning, match="on 3 ratings may take .* n_factors.$") as caught:
         model.fit(sp.csr_array([[3.0, 4.0], [0.0, 5.0]]), callback=lambda *_: True)
     assert "bound_on" not in str(caught[0].message)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("low", [2.4e-311, 1e-200, 1e-70, 1e-50, -1e-200])
+def test_a_lower_end_that_is_nothing_beside_the_range_is_no_harm(low, dtype):
+    pairs = [(1, 0.5), (0, 1.5), (2, 0.5), (0, 0.5), (2, 4.5), (2, 3.5), (0, 3.5)]
+    ratings = abs(low) * np.array([9.3, 5.1, 9.9, 5.2, 2.5, 6.2, 9.5])
+    model = BMF(4, bounds=(low, 1), dtype=dtype, max_iter=3, random_state=0).fit(pairs, ratings)
+    assert np.all(np.abs(model.predict(pairs) - 0.5) <= 0.5 + 1e-6)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_factors_too_large_for_float32_are_refused(monkeypatch):
+    _, _, matrix = problem((1, 5))
+    model = BMF(2, bounds=(1, 5), dtype="float32", max_iter=3, random_state=0)
+    solve = model._solve
+
+    def solve_and_stretch(csr, rows, *rest):
+        solve(csr, rows, *rest)
+        rows *= 1e40
+
+    monkeypatch.setattr(model, "_solve", solve_and_stretch)
+    told = r'BMF has factors of up to \S+ after sweep 1, too large for dtype=float32: pass dtype="float64", or bring'
+    with pytest.raises(ValueError, match=told):
+        model.fit(matrix)

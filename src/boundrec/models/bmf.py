@@ -32,6 +32,8 @@ BoundOn = Literal["all", "observed"]
 SECONDS_PER_PAIR, SECONDS_PER_RATING = 0.6e-9, 0.2e-9
 #: An entry below this is zero to the ratio test: its inverse would overflow.
 SMALLEST = 1e-150
+#: A lower end of this share of the range is nothing beside it.
+NOTHING = 1e-60
 
 
 class BMF(RivalModel):
@@ -157,9 +159,21 @@ class BMF(RivalModel):
         while True:
             for (csr, rows, fixed, out), load in zip(halves, work, strict=True):
                 self._solve(csr, rows, fixed, (low, high), out, load, pool)
-            # Rounding to float32 is not fed back: its error would add up over the sweeps.
-            self.user_factors_[:], self.item_factors_[:] = W, H
-            yield Sweep(float(errors.sum()))
+            objective = float(errors.sum())
+            if np.isfinite(objective):
+                self._refuse_what_is_too_large_to_store(W, H)
+                # Rounding to float32 is not fed back: its error would add up over the sweeps.
+                self.user_factors_[:], self.item_factors_[:] = W, H
+            yield Sweep(objective)
+
+    def _refuse_what_is_too_large_to_store(self, W: Floats, H: Floats) -> None:
+        dtype = np.dtype(self.dtype)
+        largest = max(float(np.abs(factors).max()) for factors in (W, H)) if dtype == np.float32 else 0.0
+        if largest > float(np.finfo(dtype).max):
+            raise ValueError(
+                f"BMF has factors of up to {largest:g} after sweep {self.n_iter_ + 1}, too large for "
+                f'dtype={dtype.name}: pass dtype="float64", or bring the ratings and their bounds nearer to 1.'
+            )
 
     def _start(self, ratings: Ratings, pool: RowPool, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Random factors whose products, all of them or those of rated pairs, are in range."""
@@ -212,12 +226,12 @@ def feasible_start(
 ) -> tuple[Floats, Floats]:
     """Factors whose products fill the range: one constant feature at its lower end, uniform ones that add the rest.
 
-    ``largest`` finds the largest product that has to be in range. Where the lower end is 0 the constant feature would
-    be 0 on both sides and never move, so all are uniform.
+    ``largest`` finds the largest product that has to be in range. Where the lower end is 0, or next to it, the
+    constant feature would be 0 on both sides and never move, so all are uniform.
     """
     low, high = bounds
     W, H = (rng.random((n_rows, n_factors)) for n_rows in shape)
-    constant = int(low != 0)
+    constant = int(abs(low) > NOTHING * (high - low))
     scale = np.sqrt((high - low) / max(largest(W[:, constant:], H[:, constant:]), SMALLEST))
     W[:, constant:] *= scale
     H[:, constant:] *= scale
