@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +108,17 @@ def test_a_file_that_is_removed_before_it_is_locked_is_made_anew(tmp_path, monke
     assert removed
     assert (tmp_path / "file").read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_told_with_the_file_that_did_not_fit():
+    with pytest.raises(OSError, match="No space left") as told, whole_file(Path("/dev/full")) as file:
+        file.write(b"0")
+    assert told.value.filename == "/dev/full"
+
+
+def test_a_file_past_the_limit_of_sizes_is_told_by_its_own_name(tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(OSError, match="File too large") as told, whole_file(path):
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    assert told.value.filename == str(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -24,6 +25,10 @@ TEMPORARY = re.compile(r"\.boundrec-[0-9a-f]{16}\.tmp")
 SURELY_DEAD = 86_400.0
 
 
+#: There is no room for more: errors of the system that do not name the file.
+NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of ``path`` when all of it is on the disk; until then nothing is changed.
@@ -31,6 +36,17 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     What is there and is no file, such as a pipe, is written to as it is. What killed processes left behind of files
     that they wrote to the same folder is removed.
     """
+    try:
+        with _whole_file(path) as file:
+            yield file
+    except OSError as error:
+        if error.errno in NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))  # a link stays a link
     if is_special(target):
         try:
