@@ -458,3 +458,9 @@ def test_large_ratings_that_are_the_same_as_floats_get_bounds_that_differ(boundr
     code, _, err = boundrec_command(*words)
     assert code == 0, err
     assert "Every rating is 1e+30: there is nothing to learn but that." in err
+
+
+def test_a_column_of_times_that_is_not_there_is_told_with_the_option_that_named_it(boundrec_command, ratings):
+    code, _, err = boundrec_command("evaluate", ratings, "--by-time", "nope", *QUICK)
+    assert code == 1
+    assert "has no column 'nope' (--by-time). There are: " in sentence(err)

@@ -246,7 +246,8 @@ def choose_columns(
 
 def _existing(file: TableFile, name: str, role: str) -> str:
     if name not in file.columns:
-        raise ValueError(f"{file.name} has no column {name!r} (--{role}). There are: {_listed(file.columns)}.")
+        option = "--by-time" if role == "time" else f"--{role}"
+        raise ValueError(f"{file.name} has no column {name!r} ({option}). There are: {_listed(file.columns)}.")
     return name
 
 
