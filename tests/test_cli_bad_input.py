@@ -464,3 +464,12 @@ def test_a_column_of_times_that_is_not_there_is_told_with_the_option_that_named_
     code, _, err = boundrec_command("evaluate", ratings, "--by-time", "nope", *QUICK)
     assert code == 1
     assert "has no column 'nope' (--by-time). There are: " in sentence(err)
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_one_column_in_two_roles_is_refused(boundrec_command, ratings, model, tmp_path, command):
+    files = [ratings, "-o", tmp_path / "new"] if command == "fit" else [model, ratings]
+    item = ratings.read_text().split(",")[1]
+    code, out, err = boundrec_command(command, *files, "--user", item, "--item", item)
+    assert (code, out) == (1, "")
+    assert f"ratings.csv: --user and --item name the same column, {item!r}: give each its own." in sentence(err)

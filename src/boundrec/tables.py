@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -224,6 +225,11 @@ def choose_columns(
 ) -> dict[str, str]:
     """Which column plays each role: the one asked for, else the first with a usual name, else the role's place."""
     given = {role: _existing(file, name, role) for role in roles if (name := getattr(asked, role)) is not None}
+    for one, other in combinations(given, 2):
+        if given[one] == given[other]:
+            raise ValueError(
+                f"{file.name}: --{one} and --{other} name the same column, {given[one]!r}: give each its own."
+            )
     guessed: dict[str, str] = {}
     for role in roles:
         if role in given:
