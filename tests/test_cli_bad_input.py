@@ -473,3 +473,9 @@ def test_one_column_in_two_roles_is_refused(boundrec_command, ratings, model, tm
     code, out, err = boundrec_command(command, *files, "--user", item, "--item", item)
     assert (code, out) == (1, "")
     assert f"ratings.csv: --user and --item name the same column, {item!r}: give each its own." in sentence(err)
+
+
+def test_bounds_that_are_no_numbers_are_refused_in_the_words_of_the_command(boundrec_command, ratings, tmp_path):
+    code, out, err = boundrec_command("fit", ratings, "-o", tmp_path / "model", "--bounds", "nan", "5")
+    assert (code, out) == (2, "")
+    assert "--bounds nan 5: an end that is not a number; write none where there is no bound." in usage(err)

@@ -72,7 +72,7 @@ def read_bounds(given: tuple[str, str] | None) -> Ends | None:
     except ValueError as error:
         if "could not convert" in str(error):
             error = ValueError(f'--bounds {" ".join(given)}: give two numbers, or "none" for an open end.')
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(in_command_words(str(error)).replace("write None", "write none")) from None
 
 
 def as_typed(end: float | None) -> str:
