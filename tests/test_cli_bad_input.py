@@ -479,3 +479,13 @@ def test_bounds_that_are_no_numbers_are_refused_in_the_words_of_the_command(boun
     code, out, err = boundrec_command("fit", ratings, "-o", tmp_path / "model", "--bounds", "nan", "5")
     assert (code, out) == (2, "")
     assert "--bounds nan 5: an end that is not a number; write none where there is no bound." in usage(err)
+
+
+@pytest.mark.parametrize("command", ["fit", "report"])
+def test_what_is_no_table_is_not_written_to_standard_output(boundrec_command, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    files = ["not looked at"] if command == "fit" else ["not", "looked at"]
+    code, out, err = boundrec_command(command, *files, "-o", "-")
+    assert (code, out) == (2, "")
+    assert "--output -: this cannot go to standard output: name a file." in usage(err)
+    assert not list(tmp_path.iterdir())

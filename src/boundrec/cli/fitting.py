@@ -55,6 +55,7 @@ def fit(
     from boundrec.files import check_writable, is_special
     from boundrec.tables import Columns
 
+    options.refuse_standard_output(output)
     options.refuse_to_overwrite_input(output, ratings, history)
     check_writable(output, "model")
     if is_special(output):

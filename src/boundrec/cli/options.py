@@ -130,3 +130,9 @@ def refuse_to_overwrite_input(output: Path | None, *sources: Path | None) -> Non
         read = 0 if str(source) == "-" else source
         if read is not None and os.path.exists(read) and os.path.samefile(read, output):
             raise typer.BadParameter(f"--output {output} is the file that is read: name another.")
+
+
+def refuse_standard_output(output: Path) -> None:
+    """Refuse, for what is no table, the name that stands for standard input and output elsewhere."""
+    if str(output) == "-":
+        raise typer.BadParameter("--output -: this cannot go to standard output: name a file.")

@@ -43,6 +43,7 @@ def report(
     from boundrec.report.model import write_page
     from boundrec.tables import Columns
 
+    options.refuse_standard_output(output)
     options.refuse_to_overwrite_input(output, model, ratings)
     check_writable(output, "report")
     fitted = load_model(model)
