@@ -489,3 +489,10 @@ def test_what_is_no_table_is_not_written_to_standard_output(boundrec_command, tm
     assert (code, out) == (2, "")
     assert "--output -: this cannot go to standard output: name a file." in usage(err)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_value_of_the_grid_that_makes_no_sense_is_told_as_one_of_the_grid(boundrec_command):
+    words = "tune", "not looked at", "--model", "mbmf", "--set", "slack=2", "--grid", "ridge=x"
+    code, out, err = boundrec_command(*words)
+    assert (code, out) == (2, "")
+    assert "--grid ridge=x: give a number of at least 0" in usage(err)

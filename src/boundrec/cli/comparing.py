@@ -215,8 +215,11 @@ def _names(text: str) -> list[ModelName]:
     return [ModelName(name) for name in dict.fromkeys(asked)]
 
 
-def _refuse_if_all_are_wrong(asked: list[Request]) -> None:
-    """What is asked wrongly is refused before the file is read, unless something is asked rightly."""
+def _refuse_if_all_are_wrong(asked: list[Request], in_grid: Sequence[str] = ()) -> None:
+    """What is asked wrongly is refused before the file is read, unless something is asked rightly.
+
+    Settings ``in_grid`` were given by --grid, not by --set.
+    """
     refused = []
     for request in asked:
         try:
@@ -224,6 +227,8 @@ def _refuse_if_all_are_wrong(asked: list[Request]) -> None:
         except typer.BadParameter as error:
             refused.append(error)
     if len(refused) == len(asked):
+        for name in in_grid:
+            refused[0].message = refused[0].message.replace(f"--set {name}=", f"--grid {name}=")
         raise refused[0]
 
 
@@ -321,7 +326,7 @@ def tune(
     asked = [
         training.Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried
     ]
-    _refuse_if_all_are_wrong(asked)
+    _refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
     table = training.read_table(ratings, Columns(user, item, rating, by_time), header).settled(duplicates)
     ends = training.choose_bounds(bounds, table)
     split = measuring.divide(table, share, seed)
