@@ -446,3 +446,11 @@ def test_pairs_and_single_columns_of_ids_are_read_too():
     assert names == {"user": "userId", "item": "movieId"}
     assert read_ids(TableFile("f", b"whoever\n7\n8\n7\n"), "user", None, lambda said: None) == ["7", "8"]
     assert read_ids(TableFile("f", b"x,user\n7,u\n"), "user", None, lambda said: None) == ["u"]
+
+
+@pytest.mark.parametrize("key", ["rating", "item", "unread"])
+def test_a_number_too_large_for_json_is_told_with_its_line(key):
+    content = b'{"user":1,"item":2,"rating":3,"unread":4}\n' + b'{"user":1,"item":7,"rating":3,"unread":4}\n'
+    start = content.rindex(f'"{key}":'.encode()) + len(key) + 3
+    with pytest.raises(ValueError, match=f"^f cannot be read: line 2 has a number too large to be read in '{key}'"):
+        read(content[:start] + b"1e999" + content[start + 1 :])

@@ -7,6 +7,7 @@ not are the lines looked at one by one: a million rows take some hundredths of a
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator
 from mmap import mmap
@@ -154,6 +155,8 @@ def _oddness(line: bytes, names: Collection[str] | None) -> str | None:
         return "is not a JSON object."
     keys = [key for key, _ in pairs]
     for key, value in pairs:
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"has a number too large to be read in {key!r}: correct it."
         if names is not None and key not in names:
             continue
         if names is not None and keys.count(key) > 1:
