@@ -454,3 +454,8 @@ def test_a_number_too_large_for_json_is_told_with_its_line(key):
     start = content.rindex(f'"{key}":'.encode()) + len(key) + 3
     with pytest.raises(ValueError, match=f"^f cannot be read: line 2 has a number too large to be read in '{key}'"):
         read(content[:start] + b"1e999" + content[start + 1 :])
+
+
+def test_a_nul_byte_in_a_table_is_told_with_its_line():
+    with pytest.raises(ValueError, match=r"^f: line 3 has a NUL byte, which belongs in no table: correct it\.$"):
+        read(b"user,item,rating\n1,a,4\n1,\0,3\n")

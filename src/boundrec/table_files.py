@@ -96,6 +96,10 @@ class TableFile:
         if text.startswith(b"{"):
             return "ndjson"
         if b"\0" in text:
+            above = self.head[: self.head.index(b"\0")]
+            if b"\n" in above and _is_utf8(above):
+                line = above.count(b"\n") + 1
+                raise ValueError(f"{self.name}: line {line} has a NUL byte, which belongs in no table: correct it.")
             raise ValueError(f"{self.name} is no table: give {FORMATS}.")
         if b"\r" in text and b"\n" not in text.rstrip():
             raise ValueError(f"{self.name} has line ends of old Macs (CR): save it with LF or CR LF.")
@@ -303,3 +307,11 @@ def _keys(line: bytes) -> list[str]:
         found = json.loads(line)
         return list(found) if isinstance(found, dict) else []
     return []
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
