@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from benchmarks.drawing import new_canvas, save_svg
 from benchmarks.measure import RESULTS, Check, Part, real_data, save_parts
 from boundrec import MBMF, MF, NMF, BayesianMBMF, CCDPlusPlus, metrics
+from boundrec.arrays import Floats
 from boundrec.datasets import Dataset
 
 FACTORS, COLD, RESTARTS = 20, 100, 10
-Floats = NDArray[np.float64]
 
 #: As in the tables of the paper: rivals without biases, 500 iterations at most.
 MODELS: dict[str, Callable[[Any, int], Any]] = {

@@ -29,11 +29,13 @@ from benchmarks import sizes
 from benchmarks.jester import paper_split
 from benchmarks.measure import Check, Part, SweepClock, machine, movielens_or_alike, real_data, save_parts, side_by_side
 from benchmarks.tensor_formulation import TensorFormulation
-from boundrec import MBMF, datasets, kernels
+from boundrec import MBMF, datasets
+from boundrec.data.ratings import Csr, Ratings
 from boundrec.metrics import rmse
-from boundrec.models.mbmf import Solver
-from boundrec.parallel import RowPool
-from boundrec.ratings import Csr, Ratings
+from boundrec.models.mbmf import SolverName
+from boundrec.solvers import kernels
+from boundrec.solvers.compiling import MATHS
+from boundrec.solvers.threads import RowPool
 from boundrec.splits import hold_out
 
 #: Side of the matrices whose product is the machine's own rate.
@@ -119,7 +121,7 @@ def exact_against_angles(quick: bool) -> Part:
     settings: dict[str, Any] = {"bounds": data.bounds, "form": "n", "magnitudes": "paper", "tol": 0, "random_state": 0}
     exact = MBMF(10, constraint="sphere", max_iter=20, n_jobs=1, **settings)
     angles = MBMF.as_in_paper(10, n_jobs=1, **settings | {"max_iter": 50 if quick else 500})
-    for solver in get_args(Solver):  # compile
+    for solver in get_args(SolverName):  # compile
         MBMF(10, solver=solver, constraint="sphere", max_iter=2, n_jobs=1, **settings).fit(split.ratings)
     angle_times = timed(angles, split.ratings, history=split.history).cpu
     fits = [timed(exact, split.ratings, history=split.history).cpu for _ in range(3)]
@@ -139,13 +141,13 @@ def exact_against_angles(quick: bool) -> Part:
     return Part(title, ["solver", "iterations", "objective", "seconds"], rows, [check], [note])
 
 
-@njit(nogil=True, fastmath=kernels._MATHS, error_model="numpy")
+@njit(nogil=True, fastmath=MATHS, error_model="numpy")
 def normal_matrices(csr: Any, fixed: Any, out: Any, start: int, stop: int) -> None:
     """The normal equations of each row and nothing else; ``out`` keeps the compiler from leaving them out."""
     n_factors = fixed.shape[1]
     A, b = np.empty((n_factors, n_factors)), np.empty(n_factors)
     for i in range(start, stop):
-        kernels._normal_equations(csr, i, fixed, A, b)
+        kernels.normal_equations(csr, i, fixed, A, b)
         out[i] = A[n_factors - 1, 0] + b[0]
 
 
@@ -251,7 +253,7 @@ def threads(quick: bool) -> Part:
             "random_state": 0,
             "constraint": "sphere",
         }
-        kinds: list[tuple[str, Solver, int]] = [("exact sweep", "exact", 4), ("angle iteration", "angles", 12)]
+        kinds: list[tuple[str, SolverName, int]] = [("exact sweep", "exact", 4), ("angle iteration", "angles", 12)]
         for what, solver, max_iter in kinds:
             models = [MBMF(20, solver=solver, max_iter=max_iter, n_jobs=jobs, **common) for jobs in (1, 2)]
             turns = [[timed(model, ratings) for model in models] for _ in range(3 if quick else 7)]

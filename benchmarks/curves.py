@@ -29,10 +29,10 @@ from benchmarks.accuracy.tasks import Data
 from benchmarks.drawing import new_canvas, save_svg, style
 from benchmarks.measure import RESULTS, Check, Part, machine
 from boundrec import metrics
+from boundrec.data.ratings import Ratings
 from boundrec.paper import reproduce
 from boundrec.paper.cells import Cell, CellStore, make_plan, work_off
-from boundrec.parallel import thread_count
-from boundrec.ratings import Ratings
+from boundrec.solvers.threads import thread_count
 
 FACTORS = 20
 #: The errors to be reached: by the exact solver, and by restarts or sampling.
@@ -217,7 +217,7 @@ def main() -> int:
     asked = parser.parse_args()
     reproduce.check_writable(asked.output)
     console = Console(stderr=True)
-    store = CellStore(asked.output / "cells", partial(console.print, soft_wrap=True))
+    store = CellStore(asked.output, partial(console.print, soft_wrap=True))
     cells = all_cells(asked.data)
     plan = make_plan(cells, store, force=True)
     plan.todo[:] = [cell for cell in plan.todo if cell.settings["line"] in (asked.lines or cell.settings["line"])]

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import Check, Part, movielens_or_alike, save_parts, side_by_side
 from boundrec import MBMF
-from boundrec.models.base import Side
-from boundrec.models.exact import HELD_BY_ITEMS, HELD_BY_USERS, half_step
-from boundrec.models.new_rows import NO_RATINGS
-from boundrec.parallel import RowPool
-from boundrec.ratings import Ratings
+from boundrec.data.ratings import Ratings
+from boundrec.models import answers
+from boundrec.models.new_ratings import NO_RATINGS
+from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, solve_rows
+from boundrec.solvers.sides import Side
+from boundrec.solvers.threads import RowPool
 
 N_USERS, N_RATINGS, N_FACTORS = 1000, 20, 20
 #: Milliseconds that reading, checking and building the view may take beside the half-step.
@@ -85,7 +86,7 @@ def main() -> None:
 def _user_half_step(model: MBMF, pairs: NDArray[Any], y: NDArray[np.float64]) -> Any:
     """One half-step over the rows that are folded in, from ratings that are read and centred already."""
     view = model.fold_in(pairs, y)
-    new = model._ranges.with_magnitudes("user", view.user_magnitudes_)
+    new = answers.bounded(model.fitted_).with_magnitudes("user", view.user_magnitudes_)
     ratings = Ratings.from_pairs(pairs, y)
     ratings = ratings.renumbered(ratings.users, model.item_ids_)
     csr = new.centred(ratings.by_user, new.user, new.item, np.float64)
@@ -100,7 +101,7 @@ def _user_half_step(model: MBMF, pairs: NDArray[Any], y: NDArray[np.float64]) ->
         users = Side(csr, room * new.user, start.copy(), held[0])
         items = Side(NO_RATINGS, room * new.item, model.item_factors_, held[1])
         with RowPool(1, ratings.n_ratings) as pool:
-            half_step(users, items, pool, model.constraint, model.ridge_)
+            users.factors = solve_rows(users, items, pool, model.constraint, model.ridge_)
 
     return step
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import Check, Part, real_data, save_parts
 from boundrec import MBMF
+from boundrec.data.ratings import Ratings
 from boundrec.datasets import Dataset
 from boundrec.metrics import f1, mae, out_of_range_share, rmse, user_means
-from boundrec.ratings import Ratings
 from boundrec.splits import history_and_present, hold_out
 
 #: RMSE, MAE and F1 (%) of the paper's table, for K = 10, 20, 50.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,13 @@ import numpy as np
 import boundrec
 from benchmarks.measure import Check, Part, save_parts, side_by_side
 from boundrec import MBMF, BayesianMBMF
-from boundrec.ranges import check_bounds, constant_magnitudes, frame_for
-from boundrec.ratings import Ratings
+from boundrec.arrays import Floats, Reals
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import Ratings
+from boundrec.models.fitted import Course, Fitted
+from boundrec.models.mbmf import start_rows
+from boundrec.ranges import check_bounds, frame_for
+from boundrec.ranges.magnitudes import constant_magnitudes
 
 N_USERS, N_ITEMS, N_FACTORS, PER_USER = 1_000_000, 100_000, 32, 10
 SLOWEST_LOAD, SLOWEST_IMPORT = 0.3, 0.3
@@ -30,21 +36,30 @@ def large_model() -> MBMF:
     ratings = Ratings.from_pairs(np.column_stack([users, items]), rng.integers(1, 6, users.size))
     model = MBMF(N_FACTORS, bounds=(1, 5), dtype="float32")
     bounds = check_bounds(model.bounds)
-    model._settle(ratings, constant_magnitudes(frame_for(bounds, "c", 1.0), bounds, ratings))
-    model._learn_ids_and_means(ratings)
-    model.user_factors_ = rng.standard_normal((ratings.n_users, N_FACTORS), np.float32)
-    model.item_factors_ = rng.standard_normal((ratings.n_items, N_FACTORS), np.float32)
-    model.objectives_, model.seconds_, model.eval_errors_ = [1.0], [1.0], []
-    model.n_iter_, model.n_rejected_, model.ridge_ = 1, 0, 0.0
+    ranges = constant_magnitudes(frame_for(bounds, "c", 1.0), bounds, ratings)
+    start = Fitted.before_the_first_sweep(ratings, ratings, ranges)
+    model._learned = replace(
+        start,
+        users=replace(start.users, factors=_rows(ranges.user, rng)),
+        items=replace(start.items, factors=_rows(ranges.item, rng)),
+        course=Course([1.0], [1.0], []),
+        found={"infeasible_share": 0.0, "ridge": 0.0},
+    )
     return model
+
+
+def _rows(magnitudes: Floats, rng: np.random.Generator) -> Reals:
+    return start_rows("sphere", magnitudes, N_FACTORS, rng).astype(np.float32)
 
 
 def named(model: MBMF) -> MBMF:
     """The same model with text for ids."""
-    for side in ("user_ids_", "item_ids_"):
-        ids = getattr(model, side).ids
-        text = np.array([f"{side[:4]}-{one}" for one in ids.tolist()], dtype=object)
-        setattr(model, side, type(getattr(model, side))(text))
+    sides: dict[str, Any] = {}
+    for kind in ("user", "item"):
+        side = model.fitted_.side(kind)
+        text = np.array([f"{kind}-{one}" for one in side.ids.ids.tolist()], dtype=object)
+        sides[f"{kind}s"] = replace(side, ids=IdIndex(text))
+    model._learned = replace(model.fitted_, **sides)
     return model
 
 

@@ -8,7 +8,7 @@ import tracemalloc
 
 import numpy as np
 
-from boundrec.ratings import Ratings
+from boundrec.data.ratings import Ratings
 
 
 def main(n: int) -> None:

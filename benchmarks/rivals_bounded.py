@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.measure import Check, Part, save_parts
 from boundrec import BMCADMM, BMF, datasets
-from boundrec.paper.published import TABLE1
+from boundrec.data.ratings import Ratings
+from boundrec.paper.printed import TABLE1
 from boundrec.ranges import Bounds
-from boundrec.ratings import Ratings
 
 #: n_users, n_items: the paper's seconds on full matrices, K = 10.
 PAPER: dict[type[BMF | BMCADMM], dict[tuple[int, int], float]] = {

@@ -35,7 +35,7 @@ from benchmarks.peers import error_check, movielens, peer, surprise_trainset, ti
 from boundrec import NMF, CCDPlusPlus, Ratings
 from boundrec.datasets import Dataset
 from boundrec.metrics import rmse
-from boundrec.models.ccdpp import RidgeMode
+from boundrec.rivals.ccdpp import RidgeMode
 from boundrec.splits import repeated_hold_out
 
 #: Surprise's defaults.

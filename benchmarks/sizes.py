@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.measure import RESULTS, Check, Part, peak_memory
 from boundrec import MBMF, datasets
-from boundrec.models.mbmf import Solver
-from boundrec.ratings import Ratings
+from boundrec.data.ratings import Ratings
+from boundrec.models.mbmf import SolverName
 
 
 class Size(NamedTuple):
@@ -50,7 +50,7 @@ FOUND = RESULTS / "sizes.json"
 KINDS = {"rank 10": 10, "independent": None}
 
 
-def fit(folder: str, solver: Solver, goal: float) -> dict[str, float]:
+def fit(folder: str, solver: SolverName, goal: float) -> dict[str, float]:
     """Read the matrix kept in ``folder`` and fit it: 500 angle iterations, or exact until below ``goal``."""
     warnings.simplefilter("ignore")
     MBMF(10, solver=solver, max_iter=2, **SETTINGS).fit(datasets.synthetic(30, 30, 0.5).pairs, np.ones(450))  # compile
@@ -160,7 +160,7 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["make"]:
         make(arguments[1], SIZES[int(arguments[2])], arguments[3])
     elif arguments[:1] == ["fit"]:
-        print(json.dumps(fit(arguments[1], cast(Solver, arguments[2]), float(arguments[3]))))
+        print(json.dumps(fit(arguments[1], cast(SolverName, arguments[2]), float(arguments[3]))))
     else:
         indices = [int(argument) for argument in arguments if argument.isdigit()] or list(range(len(SIZES)))
         kinds = ["independent"] if "independent" in arguments else ["rank 10"]

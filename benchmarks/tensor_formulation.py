@@ -7,9 +7,8 @@ Line numbers are those of the printed algorithm, conventions the paper's: Z is t
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from boundrec.arrays import Floats
 
 
 def spherical_to_cartesian(phi: Floats, radius: Floats) -> Floats:

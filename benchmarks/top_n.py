@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measure import Check, Part, peak_memory, real_data, save_parts
 from boundrec import MBMF
 from boundrec.datasets import Dataset
-from boundrec.models.mbmf import Constraint
-from boundrec.parallel import thread_count
+from boundrec.solvers.exact import Constraint
+from boundrec.solvers.threads import thread_count
 
 N, K, REPEATS = 10, 20, 3
 #: Users in the sample that is timed.
@@ -52,7 +52,7 @@ def fitted_model(data: Dataset, constraint: Constraint) -> MBMF:
 
 def seen_matrix(model: MBMF) -> csr_matrix:
     """Users × items, ones where there is a rating."""
-    seen = model._seen
+    seen = model.fitted_.seen
     shape = model.n_users_, model.n_items_
     return csr_matrix((np.ones(len(seen.indices), np.float32), seen.indices, seen.indptr), shape=shape)
 
@@ -125,7 +125,7 @@ def time_part(data: Dataset, constraint: Constraint) -> Part:
         actions["NumPy, product and argpartition"] = partial(blocked_argpartition, W, H, seen, users)
     best, lists = timed(actions)
     wall, cpu = best["boundrec"]
-    scores = {name: model._predict_codes(np.repeat(users, N), items.ravel()) for name, items in lists.items()}
+    scores = {name: model._predict(np.repeat(users, N), items.ravel()) for name, items in lists.items()}
     same = {name: np.mean(np.abs(found - scores["boundrec"]) <= CLOSE) for name, found in scores.items()}
     rows = [
         [name, f"{w:.2f}", f"{c:.2f}", f"{w / wall:.2f}", f"{c / cpu:.2f}", f"{same[name]:.2%}"]

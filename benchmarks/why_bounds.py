@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +15,19 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.drawing import new_canvas, save_svg
 from benchmarks.measure import Part, save_parts
 from boundrec import MBMF, MF, BayesianMBMF, CCDPlusPlus, datasets, metrics
+from boundrec.arrays import Floats
+from boundrec.data.columns import pair_array
+from boundrec.data.ratings import Ratings
 from boundrec.datasets import Dataset
-from boundrec.demo.comparison import BINS, BOUNDS, Everything, Split, divide, fit, predict_everything
+from boundrec.demo import BOUNDS, Films
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 FACTORS, SEEDS = 20, (0, 1)
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 PLAIN, LOOSE, ALS, OURS, BAYES = "plain", "plain, ridge 0.02", "ALS", "MBMF", "BayesianMBMF"
@@ -37,6 +41,8 @@ COLOURS = {
     BAYES: "#1b3a57",
 }
 GREY = "#6b6b6b"
+#: Bins of the histogram of all predictions: a scale's length on either side of the bounds.
+BINS = np.linspace(2 * BOUNDS[0] - BOUNDS[1], 2 * BOUNDS[1] - BOUNDS[0], 271)
 
 
 def plain(seed: int, ridge: float = 0.1) -> MF:
@@ -63,6 +69,14 @@ MODELS: dict[str, Callable[[int], Any]] = {
 }
 
 
+def fit(model: Any, ratings: Ratings) -> None:
+    """Fit without the warnings that the tables answer themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message=".*lie outside their own range")
+        model.fit(ratings)
+
+
 def clipped(predictions: Floats) -> Floats:
     """Predictions cut to the scale."""
     return np.clip(predictions, *BOUNDS)
@@ -76,29 +90,36 @@ def say(*words: str) -> None:
 # --- 1: where the predictions lie -------------------------------------------------------------------------------
 
 
-def predictions_part(fitted: dict[str, Any], split: Split) -> Part:
+def predictions_part(fitted: dict[str, Any], split: Films) -> Part:
     """Every user with every film: how many predictions leave the scale, and how far."""
-    everything = {name: predict_everything(model, split.data, lambda _: None) for name, model in fitted.items()}
+    everything = {name: predict_everything(model, split) for name, model in fitted.items()}
     draw_predictions({name: everything[name] for name in (ALS, PLAIN, OURS)})
-    X, y = split.test
+    X, y = split.test.to_pairs()
     rows = []
     for name, some in everything.items():
         error = metrics.rmse(y, fitted[name].predict(X))
-        reach = [f"{100 * some.outside_share:.2f}", f"{some.lowest:.2f}", f"{some.highest:.2f}"]
+        outside = metrics.out_of_range_share(some, *BOUNDS)
+        reach = [f"{100 * outside:.2f}", f"{some.min():.2f}", f"{some.max():.2f}"]
         rows.append([name, f"{error:.4f}", *reach])
     columns = ["model", "test RMSE", "outside, % of all pairs", "lowest", "highest"]
     return Part("1. Where the predictions lie", columns, rows)
 
 
-def draw_predictions(everything: dict[str, Everything]) -> None:
+def predict_everything(model: Any, split: Films) -> Floats:
+    """The predictions of every user with every film."""
+    users, items = model.user_ids_.ids, model.item_ids_.ids
+    return split.trial().predict_pairs(lambda row, column: model.predict(pair_array(users[row], items[column])))
+
+
+def draw_predictions(everything: dict[str, Floats]) -> None:
     """Histograms on a log scale: what leaves the bounds is few among millions, and would not be seen otherwise."""
     canvas = new_canvas(5.2, 3.5)
     panel = canvas.subplots()
     edges = -2.6, 6.8
     for name, some in everything.items():
-        counts = some.counts.reshape(-1, 2).sum(axis=1)
+        counts = np.histogram(np.clip(some, BINS[0], BINS[-1]), BINS)[0].reshape(-1, 2).sum(axis=1)
         panel.stairs(counts, BINS[::2], fill=True, alpha=0.3, color=COLOURS[name])
-        panel.stairs(counts, BINS[::2], color=COLOURS[name], linewidth=1.5, label=f"{name}, up to {some.highest:.1f}")
+        panel.stairs(counts, BINS[::2], color=COLOURS[name], linewidth=1.5, label=f"{name}, up to {some.max():.1f}")
     for end, outer in zip(BOUNDS, edges, strict=True):
         panel.axvspan(end, outer, color="black", alpha=0.07, linewidth=0)
         panel.axvline(end, color="black", linestyle="--", linewidth=1)
@@ -116,9 +137,9 @@ def draw_predictions(everything: dict[str, Everything]) -> None:
 LEAST_RATINGS = 5
 
 
-def lists_part(fitted: dict[str, Any], split: Split) -> Part:
+def lists_part(fitted: dict[str, Any], split: Films) -> Part:
     """Top-10 lists before and after clipping."""
-    films, n_ratings = np.unique(split.training[0][:, 1], return_counts=True)
+    films, n_ratings = np.unique(split.training.to_pairs()[0][:, 1], return_counts=True)
     candidates = films[n_ratings >= LEAST_RATINGS]
     users = np.arange(split.data.n_users)
     scores = {name: model.recommend(users, n=10, candidates=candidates)[1] for name, model in fitted.items()}
@@ -217,9 +238,9 @@ def ridge_errors(name: str, data: Dataset) -> Floats:
 
 def error_of(model: Any, data: Dataset, seed: int) -> float:
     """Test error of clipped predictions on a split."""
-    split = divide(data, seed)
-    fit(model, *split.training)
-    X, y = split.test
+    split = Films.divided(data, seed)
+    fit(model, split.training)
+    X, y = split.test.to_pairs()
     return metrics.rmse(y, clipped(model.predict(X)))
 
 
@@ -285,7 +306,7 @@ def judge(data: Dataset, count: int, seed: int) -> Judged:
     X, y = data.pairs[people.judges], data.rating[people.judges]
     fitted = {name: MODELS[name](seed) for name in FEW}
     for model in fitted.values():
-        fit(model, data.pairs[training], data.rating[training])
+        fit(model, Ratings.from_pairs(data.pairs[training], data.rating[training]))
     squares = {name: (y - clipped(model.predict(X))) ** 2 for name, model in fitted.items()}
     low, high = fitted[BAYES].predict_quantiles(X, (0.1, 0.9)).T
     return Judged(squares, fitted[BAYES].predict(X, return_std=True)[1] ** 2, (low <= y) & (y <= high))
@@ -340,11 +361,11 @@ def finish(canvas: Any, name: str) -> None:
 
 def main() -> None:
     data = datasets.movielens_sample()
-    split = divide(data, SEEDS[0])
+    split = Films.divided(data, SEEDS[0])
     fitted = {name: build(SEEDS[0]) for name, build in MODELS.items()}
     for name, model in fitted.items():
         say(name)
-        fit(model, *split.training)
+        fit(model, split.training)
     with matplotlib.rc_context({"font.size": 11.5, "legend.fontsize": 10.5, "axes.titlesize": 11.5}):
         measure: dict[str, Callable[[], Part]] = {
             "1": lambda: predictions_part(fitted, split),

@@ -1,13 +1,17 @@
 """Settings of the documentation; build it with ``sphinx-build -W docs docs/_build/html``."""
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.errors import ExtensionError
+from sphinx.util.logging import getLogger
 
 import boundrec
+from boundrec.files import whole_file
+from boundrec.paper.reproduce import page_of
 
 project = "boundrec"
 author = "The boundrec developers"
@@ -26,6 +30,7 @@ napoleon_google_docstring = False
 napoleon_use_param = False  # names that share one description stay together
 napoleon_custom_sections = [("Attributes", "params_style")]
 napoleon_use_rtype = False
+napoleon_attr_annotations = False  # the meaning of a setting says what it may be, in words
 
 html_math_renderer = "mathml"
 html_theme = "furo"
@@ -61,6 +66,14 @@ def show_formula(writer, node):
     raise nodes.SkipNode
 
 
+def write_report_of_the_paper(_app):
+    """The report of the committed results, made here so that nobody has to commit it; pages link to it."""
+    results = Path(__file__).parent / "results"
+    page = page_of(results, getLogger(__name__).warning)
+    with whole_file(results / "report.html") as file:
+        file.write(page.encode())
+
+
 _FROM_ELSEWHERE = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["'](?:https?:)?//[^>]*>""")
 
 
@@ -75,6 +88,7 @@ def refuse_what_needs_a_network(app, error):
 
 def setup(app):
     """Escape docstrings after napoleon (priority 500) has read their sections, and see to formulas."""
+    app.connect("builder-inited", write_report_of_the_paper)
     app.connect("build-finished", refuse_what_needs_a_network)
     app.add_html_math_renderer("mathml", inline_renderers=(show_formula, None), block_renderers=(show_formula, None))
     app.connect("autodoc-process-docstring", escape_mathematics, priority=900)

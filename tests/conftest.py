@@ -3,9 +3,8 @@
 import sys
 
 import pytest
-from hypothesis import settings
-
 from command_options import named_but_missing, options_by_command
+from hypothesis import settings
 
 # The first call of a kernel compiles it, which no deadline should count.
 settings.register_profile("boundrec", deadline=None, max_examples=40, derandomize=True)

@@ -16,7 +16,7 @@ from benchmarks.accuracy.report import write_report
 from benchmarks.accuracy.tasks import TASKS
 from benchmarks.measure import RESULTS
 from boundrec.paper.cells import Cell, CellStore, make_plan, work_off
-from boundrec.paper.progress import Progress
+from boundrec.paper.display import RunDisplay
 from boundrec.paper.reproduce import check_writable, machine
 
 
@@ -44,7 +44,7 @@ def main() -> int:
     output = asked.output or RESULTS / ("accuracy-quick" if asked.quick else "accuracy")
     check_writable(output)
     console = Console(stderr=True)
-    store = CellStore(output / "cells", partial(console.print, soft_wrap=True))
+    store = CellStore(output, partial(console.print, soft_wrap=True))
     plan = make_plan(all_cells(options), store, force=True)
     wanted = [
         cell
@@ -54,13 +54,13 @@ def main() -> int:
     plan.todo[:] = wanted
     budget = 3600 * asked.hours
     try:
-        with Progress(plan.todo, console) as progress:
+        with RunDisplay(plan.todo, console) as display:
             work_off(
                 plan,
                 lambda cell: perform(cell, store, options),
                 store,
                 machine(),
-                lambda cell, left, seconds: progress.begin(_brief(cell), left, seconds),
+                lambda cell, left, seconds: display.begin(_brief(cell), left, seconds),
                 budget,
             )
     finally:

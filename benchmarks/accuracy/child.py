@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from benchmarks.accuracy import tasks
 from benchmarks.accuracy.methods import METHODS, Method, Setup
-from benchmarks.accuracy.tasks import Data, Floats
+from benchmarks.accuracy.tasks import Data
 from benchmarks.measure import peak_memory
 from boundrec import metrics
+from boundrec.arrays import Floats
 from boundrec.datasets import Bounds
 from boundrec.paper.protocol import errors
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix, csr_matrix
 
 import boundrec
-from benchmarks.accuracy.tasks import Data, Floats, Pairs
+from benchmarks.accuracy.tasks import Data, Pairs
 from boundrec import MBMF, BayesianMBMF
+from boundrec.arrays import Floats
 from boundrec.ranges import Form
 
 Settings = Mapping[str, Any]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from benchmarks.accuracy.methods import METHODS, OURS, PEERS, Setup
 from benchmarks.accuracy.tasks import TASKS
 from boundrec.paper.cells import Cell, CellStore
-from boundrec.parallel import thread_count
+from boundrec.solvers.threads import thread_count
 
 ROOT = Path(__file__).parents[2]
 #: Sweeps of the samplers in a quick run.

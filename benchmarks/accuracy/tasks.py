@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec import datasets, splits
+from boundrec.arrays import Floats
 from boundrec.datasets import Bounds
 from boundrec.paper import protocol
 
-Floats = NDArray[np.float64]
 Pairs = NDArray[np.int32]
 
 
@@ -78,7 +78,7 @@ def split(name: str, number: int) -> Data:
     """One split of a task's data set: the same for every method."""
     task = TASKS[name]
     if task.paper_split:
-        fold = protocol.split(task.data, number, None)
+        fold = protocol.fold_of(task.data, number, None)
         shape = fold.data.n_users, fold.data.n_items
         return Data(*fold.part(fold.training), *fold.part(fold.test), shape, fold.data.bounds)
     data = datasets.load(task.data)

@@ -76,7 +76,8 @@ def _check_numbers(model: Any, pairs: list[Any], predictions: Any) -> None:
 
 def _unknown(model: Any, pairs: list[Any]) -> Any:
     users, items = (model.user_ids_.codes([u for u, _ in pairs]), model.item_ids_.codes([i for _, i in pairs]))
-    return (users < 0) | ~model._user_seen[users] | (items < 0) | ~model._item_seen[items]
+    fitted = model.fitted_
+    return (users < 0) | ~fitted.users.trained[users] | (items < 0) | ~fitted.items.trained[items]
 
 
 def _check_inside(door: str, values: Any, low: Any, high: Any) -> None:
@@ -118,7 +119,7 @@ def _check_distribution(witness: Witness, model: Any, rng: Rng, pairs: list[Any]
 def check_lists(witness: Witness, model: Any, rng: Rng) -> None:
     """Lists of random users against a full sort of all predictions, equal ones in the order of the items."""
     known = model.item_ids_.ids
-    trained = np.flatnonzero(model._item_seen)
+    trained = np.flatnonzero(model.fitted_.items.trained)
     users = _some_users(rng, model)
     n = pick(rng, [*ODD, 10**8, 10**30]) if chance(rng, 0.1) else int(rng.integers(1, len(known) + 3))
     asked: dict[str, Any] = {"n": n, "exclude_seen": chance(rng, 0.5)}
@@ -155,8 +156,8 @@ def _some_users(rng: Rng, model: Any) -> list[Any] | None:
 def _full_sort(model: Any, user: Any, allowed: Any, exclude_seen: bool, n: int) -> list[tuple[Any, float]]:
     row = int(model.user_ids_.codes([user])[0])
     if exclude_seen and row >= 0:
-        seen = model._seen.indices[model._seen.indptr[row] : model._seen.indptr[row + 1]]
-        allowed = np.setdiff1d(allowed, seen)
+        seen = model.fitted_.seen
+        allowed = np.setdiff1d(allowed, seen.indices[seen.indptr[row] : seen.indptr[row + 1]])
     if not allowed.size:
         return []
     items = [model.item_ids_.ids[code] for code in allowed]

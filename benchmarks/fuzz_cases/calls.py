@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,10 @@ from benchmarks.fuzz_cases.values import (
     some_ids,
     some_weights,
 )
+from boundrec import registry
 from boundrec.models.bounded import BoundedModel
+from boundrec.models.new_ratings import TakesNewRatings
 
-MODELS = ("MBMF", "BayesianMBMF", "MF", "NMF", "BMF", "BMCADMM", "BoundedSVD", "CCDPlusPlus")
 #: Values that settings may have; those that are not here keep their defaults.
 SETTINGS: dict[str, list[Any]] = {
     "biases": ["auto", True, False],
@@ -93,7 +94,7 @@ def life(rng: Rng, folder: Path, witness: Witness) -> None:
 
 def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
     """A model with some settings of its own, small and with few sweeps."""
-    model_class = getattr(boundrec, pick(rng, MODELS))
+    model_class = pick(rng, registry.MODELS).load()
     rivals_solver = model_class.__name__ in ("MF", "BoundedSVD")
     names = model_class().get_params()
     settings: dict[str, Any] = {"n_factors": int(rng.integers(2, 5)), "max_iter": int(rng.integers(1, 5)), "n_jobs": 1}
@@ -174,8 +175,8 @@ def _but_enough(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _is_same(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    return before.keys() == after.keys() and all(value is after[name] for name, value in before.items())
+def _is_same(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return all(before.get(name) is after.get(name) for name in before.keys() | after.keys())
 
 
 def check_swapped(witness: Witness, model: Any, data: Data) -> None:
@@ -233,13 +234,16 @@ def settings(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
 
 def refitting(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     """A second fit to the same ratings, which goes on where the first stopped if it is told to."""
-    if model._ratings is not None and witness.call("fit again", model.fit, model._ratings) is not REFUSED:
+    ratings = model.fitted_.ratings
+    if ratings is not None and witness.call("fit again", model.fit, ratings) is not REFUSED:
         check_predictions(witness, model, rng)
         check_lists(witness, model, rng)
 
 
 def folding_in(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     """A view for new users or items; the model stays as it was."""
+    if not isinstance(model, TakesNewRatings):
+        return
     axis = pick(rng, ["users", "items"])
     data = _new_data(rng, model, axis)
     before, bits = dict(vars(model)), _bits(model)
@@ -255,6 +259,8 @@ def folding_in(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
 
 def more_ratings(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     """Ratings that come after the fit; refused, they leave the model as it was."""
+    if not isinstance(model, TakesNewRatings):
+        return
     data = _new_data(rng, model, pick(rng, ["users", "items", "both"]))
     before, bits = dict(vars(model)), _bits(model)
     if witness.call("partial_fit", model.partial_fit, data.X, data.y) is REFUSED:
@@ -271,7 +277,7 @@ def _new_data(rng: Rng, model: Any, axis: str) -> Data:
     users = users if axis == "items" else [*users[:2], *new]
     items = items if axis == "users" else [*items[:2], *new]
     data = some_data(rng, 0.02, users, items)
-    known = model._ratings
+    known = model.fitted_.ratings
     if known is not None and chance(rng, 0.8) and data.y is not None:
         ratings = rng.choice(known.by_user.data, len(data.ratings))
         return data._replace(y=ratings, ratings=ratings)

@@ -15,8 +15,8 @@ import boundrec
 from benchmarks.fuzz_cases.answers import check_lists, check_neighbours, check_predictions, check_vectors
 from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness
 from benchmarks.fuzz_cases.values import Rng, chance, pick
-from boundrec import tensor_file
-from boundrec.models.bounded import BoundedModel
+from boundrec.model_file import tensor_file
+from boundrec.models.new_ratings import TakesNewRatings
 
 #: Numbers that arrays and values of a file are replaced by.
 HOSTILE_NUMBERS = [
@@ -161,7 +161,7 @@ def _use(rng: Rng, path: Path, witness: Witness) -> None:
         return  # ids are read when they are first asked for
     for check in (check_predictions, check_lists, check_predictions, check_lists, check_neighbours, check_vectors):
         check(witness, model, rng)
-    if isinstance(model, BoundedModel):
+    if isinstance(model, TakesNewRatings):
         for axis in ("users", "items"):
             new, known = ["new", "newer"], (model.item_ids_ if axis == "users" else model.user_ids_).ids.tolist()[:3]
             pairs = [(one, other) if axis == "users" else (other, one) for one in new for other in known]

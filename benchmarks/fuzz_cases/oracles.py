@@ -14,14 +14,16 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import boundrec
+from boundrec.data.ratings import RatingsError
+from boundrec.notes import Interrupted
 
 PACKAGE = str(Path(boundrec.__file__).parent) + os.sep
 #: Where scikit-learn refuses in the library's name: a model that is not fitted, a setting that does not exist.
 SKLEARN = tuple(str(Path(sklearn.__file__).parent / file) for file in ("base.py", "utils/validation.py"))
 #: What the library may refuse with, besides files that cannot be written or read.
-REFUSALS = (ValueError, TypeError, NotFittedError, NotImplementedError, FileNotFoundError)
+REFUSALS = (ValueError, RatingsError, TypeError, NotFittedError, NotImplementedError, FileNotFoundError)
 #: What the library may warn of.
-NOTES = (UserWarning, ConvergenceWarning)
+NOTES = (UserWarning, Interrupted, ConvergenceWarning)
 #: Functions that name a file or an argument in front of whatever was said about it.
 PASSING_ON = ("_in_a_sentence", "_read_beside")
 #: A sentence has a value, a place or a remedy: fewer words are somebody else's exception.

@@ -96,6 +96,20 @@ def _lock(number: int, wait: bool = False) -> bool | None:
     return True
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep others who ask for the same folder waiting; not after a kill, nor where there are no locks."""
+    if fcntl is None:
+        yield
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(number, wait=True)
+        yield
+    finally:
+        os.close(number)
+
+
 def _remove_orphans(folder: Path) -> None:
     """Remove what killed processes left behind; a file that somebody is writing is locked."""
     with suppress(OSError):

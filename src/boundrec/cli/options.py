@@ -9,24 +9,15 @@ from typing import Annotated
 
 import typer
 
+from boundrec import registry
+
+#: What `fit` fits where nothing else is asked for.
+USUAL_MODEL = "bayesian"
 DATA = "Data"
 MODEL = "Model"
 SPLIT = "Held-out ratings"
 #: No model has more.
 MOST_ITEMS = 2**31 - 1
-
-
-class ModelName(StrEnum):
-    """The models by the names that the command knows them by."""
-
-    BAYESIAN = "bayesian"
-    MBMF = "mbmf"
-    MF = "mf"
-    NMF = "nmf"
-    CCDPP = "ccd++"
-    BOUNDED_SVD = "bounded-svd"
-    BMF = "bmf"
-    BMC_ADMM = "bmc-admm"
 
 
 class Duplicated(StrEnum):
@@ -35,6 +26,18 @@ class Duplicated(StrEnum):
     RAISE = "raise"
     LAST = "last"
     MEAN = "mean"
+
+
+def model_names() -> list[str]:
+    """What the command calls the models there are."""
+    return [entry.command for entry in registry.MODELS]
+
+
+def known_model(name: str) -> str:
+    """The name, if a model has it."""
+    if name not in model_names():
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, model_names()))}.")
+    return name
 
 
 RatingsFile = Annotated[
@@ -76,10 +79,13 @@ Duplicates = Annotated[
     ),
 ]
 Model = Annotated[
-    ModelName,
+    str,
     typer.Option(
         "--model",
         "-m",
+        metavar=f"<{'|'.join(model_names())}>",
+        parser=known_model,
+        autocompletion=model_names,
         help="Which model to fit: bayesian is the most accurate, mbmf the fastest with bounds.",
         rich_help_panel=MODEL,
     ),
@@ -120,6 +126,16 @@ ByTime = Annotated[
     ),
 ]
 Length = Annotated[int, typer.Option("-n", "--length", min=1, max=MOST_ITEMS, help="Length of each list.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Where to write the rows: .csv, .tsv or .ndjson, each also with .gz, or .parquet.",
+        show_default="CSV to standard output",
+    ),
+]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line instead of CSV.")]
 
 
 def refuse_to_overwrite_input(output: Path | None, *sources: Path | None) -> None:

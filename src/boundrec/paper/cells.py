@@ -1,7 +1,8 @@
 """Cells: the pieces of work that an experiment is cut into, each saved the moment it is done.
 
-A cell is known by its settings. Its file is written whole or not at all and carries the settings and a checksum, so
-that a run that was killed goes on where it stopped, and a file that is damaged or belongs elsewhere is done again.
+A cell is known by its settings. Finished ones are the lines of one file per experiment, each with the settings and a
+checksum. The file is written whole or not at all, so that a run that was killed goes on where it stopped; the cell of a
+line that is damaged or belongs elsewhere is done again.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from boundrec.files import reason, whole_file
+from boundrec.files import locked, reason, whole_file
+
+#: What is kept of a finished cell.
+Record = dict[str, Any]
 
 #: A cell that may take longer than this is left out unless it is forced.
 LONG = 30 * 60.0
@@ -51,83 +56,135 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """A name for its file: readable, and different for different settings."""
+        """A name to know it by: readable, and different for different settings."""
         words = "-".join(str(value) for value in self.settings.values() if not isinstance(value, (dict, list)))
         words = re.sub(r"[^A-Za-z0-9.+]+", "-", words.replace("++", "pp")).strip("-")[:80]
         return f"{self.experiment}-{words}-{_digest({'experiment': self.experiment, **self.settings})[:8]}"
 
 
 class CellStore:
-    """A folder with one JSON file for each finished cell."""
+    """A folder with one file for each experiment, one line of JSON for each finished cell, sorted by their names.
+
+    Results that were kept in a file each, in the sub-folder ``cells``, are taken over, and that folder removed.
+    """
 
     def __init__(self, folder: Path, complain: Callable[[str], object]) -> None:
         self._folder, self._complain = folder, complain
         self._complained: set[str] = set()
+        self._known: dict[str, tuple[tuple[int, int, int], dict[str, Record]]] = {}
         folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "cells").is_dir():
+            self._take_over(folder / "cells")
 
-    def path(self, cell: Cell) -> Path:
-        """Where a cell's result is kept."""
-        return self._folder / f"{cell.name}.json"
+    def path(self, experiment: str) -> Path:
+        """Where the results of an experiment are kept."""
+        return self._folder / f"{experiment}.ndjson"
 
     def has(self, experiment: str) -> bool:
-        """Whether there is a file of any cell of an experiment."""
-        return any(self._folder.glob(f"{experiment}-*.json"))
+        """Whether there is any result of an experiment."""
+        return self.path(experiment).exists()
 
-    def read(self, cell: Cell) -> dict[str, Any] | None:
-        """A finished cell's record; None, said aloud once, where the file is damaged or belongs to other settings."""
-        path = self.path(cell)
+    def read(self, cell: Cell) -> Record | None:
+        """A finished cell's record; None, said aloud once, where it comes from another model or other data."""
+        record = self._records(cell.experiment).get(cell.name)
+        if record is None or cell.basis is None or record.get("basis") == _plain(cell.basis):
+            return record
+        self._say(f"{cell.name} comes from other settings of the model or from other data: {AGAIN}")
+        return None
+
+    def write(self, cell: Cell, result: Mapping[str, Any], made: Mapping[str, Any]) -> Record:
+        """Keep a result, beside whatever other runs have finished in the meantime."""
+        parts = {"experiment": cell.experiment, "settings": cell.settings, "basis": cell.basis}
+        record: Record = _plain({**parts, "result": result, "made": made})
+        with locked(self._folder):
+            self._save(cell.experiment, {**self._records(cell.experiment), cell.name: record})
+        return record
+
+    def _records(self, experiment: str) -> dict[str, Record]:
+        """The records of an experiment by the names of their cells; the file is read again when it has changed."""
+        path = self.path(experiment)
         try:
-            content = path.read_bytes()
+            state = path.stat()
+            version = state.st_ino, state.st_mtime_ns, state.st_size
+            if self._known.get(experiment, (None,))[0] != version:
+                self._known[experiment] = version, self._parsed(path, experiment)
         except FileNotFoundError:
-            return None
+            return {}
         except OSError as error:
             raise OSError(f"Cannot read {path} ({reason(error)}). Remove it, or pass another folder.") from None
-        try:
-            return _checked(content, cell)
-        except ValueError as flaw:
-            if cell.name not in self._complained:
-                self._complained.add(cell.name)
-                self._complain(f"{path.name} {flaw}: it does not count, and is done again in its turn.")
-            return None
+        return self._known[experiment][1]
 
-    def write(self, cell: Cell, result: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a result, in a file that is there whole or not at all."""
-        record = _plain(
-            {
-                "experiment": cell.experiment,
-                "settings": cell.settings,
-                "basis": cell.basis,
-                "result": result,
-                "made": made,
-            }
-        )
-        text = json.dumps({**record, "checksum": _digest(record)}, indent=1, allow_nan=False, ensure_ascii=False)
-        with whole_file(self.path(cell)) as file:
-            file.write(text.encode())
-        return dict(record)
+    def _parsed(self, path: Path, experiment: str) -> dict[str, Record]:
+        """The records in a file; what is no record is said aloud, and is gone when the file is next written."""
+        records, flaws = {}, []
+        for number, line in enumerate(path.read_bytes().splitlines() or [b""], start=1):
+            try:
+                record = _checked(line)
+                if record["experiment"] != experiment:
+                    raise ValueError("belongs to another experiment")
+                records[_name(record)] = record
+            except ValueError as flaw:
+                flaws.append(f"line {number} {flaw}")
+        if flaws:
+            such = f" (the first of {len(flaws):,} such lines)" if len(flaws) > 1 else ""
+            self._say(f"{path.name}, {flaws[0]}{such}: {AGAIN}")
+        return records
+
+    def _save(self, experiment: str, records: Mapping[str, Record]) -> None:
+        with whole_file(self.path(experiment)) as file:
+            for _, record in sorted(records.items()):
+                signed = {**record, "checksum": _digest(record)}
+                file.write(json.dumps(signed, allow_nan=False, ensure_ascii=False).encode() + b"\n")
+
+    def _take_over(self, old: Path) -> None:
+        """Move results from a file each to those of their experiments; what is there already goes before them."""
+        with locked(self._folder):
+            paths = [path for path in sorted(old.glob("*.json")) if path.is_file()]
+            found: dict[str, dict[str, Record]] = {}
+            for path in paths:
+                try:
+                    record = _checked(path.read_bytes())
+                    found.setdefault(record["experiment"], {})[_name(record)] = record
+                except ValueError as flaw:
+                    self._say(f"{path.name} {flaw}: {AGAIN}")
+            for experiment, records in found.items():
+                self._save(experiment, {**records, **self._records(experiment)})
+            for path in paths:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):  # something else may be in it
+                old.rmdir()
+
+    def _say(self, text: str) -> None:
+        if text not in self._complained:
+            self._complained.add(text)
+            self._complain(text)
 
 
-def _checked(content: bytes, cell: Cell) -> dict[str, Any]:
-    """The record in a file; ValueError says what is wrong with it."""
+AGAIN = "it does not count, and is done again in its turn."
+
+
+def _checked(line: bytes) -> Record:
+    """The record in a line; ValueError says what is wrong with it."""
     try:
-        record = json.loads(content)
+        record = json.loads(line)
     except ValueError:
         raise ValueError("is not whole") from None
-    if not isinstance(record, dict) or not isinstance(record.get("result"), dict):
+    if not isinstance(record, dict) or not {"experiment", "settings", "result"} <= record.keys():
         raise ValueError("holds no result")
     if record.pop("checksum", None) != _digest(record):
         raise ValueError("does not match its checksum")
-    if record.get("experiment") != cell.experiment or record.get("settings") != _plain(cell.settings):
-        raise ValueError("has other settings")
-    if cell.basis is not None and record.get("basis") != _plain(cell.basis):
-        raise ValueError("comes from other settings of the model or from other data")
     return record
+
+
+def _name(record: Record) -> str:
+    """The name of the cell that a record belongs to."""
+    return Cell(record["experiment"], record["settings"], 0.0).name
 
 
 class Plan(NamedTuple):
     """What is there, what is to be done, what is left out because it would take too long, and what went wrong."""
 
-    done: dict[str, dict[str, Any]]
+    done: dict[str, Record]
     todo: list[Cell]
     too_long: list[Cell]
     failed: dict[str, str]
@@ -135,7 +192,7 @@ class Plan(NamedTuple):
 
 def make_plan(cells: Iterable[Cell], store: CellStore, force: bool = False) -> Plan:
     """Look up every cell; what is to be done comes in the order in which it tells most for its time."""
-    done: dict[str, dict[str, Any]] = {}
+    done: dict[str, Record] = {}
     todo: list[Cell] = []
     too_long: list[Cell] = []
     for cell in cells:
@@ -168,7 +225,7 @@ def work_off(
     perform
         Does the work of one cell.
     store, made
-        Where results are kept, and what is said in each file about its making.
+        Where results are kept, and what is said in each record about its making.
     watch
         Told which cell begins, how many are left, this one included, and how many seconds they may take.
     budget
@@ -198,7 +255,7 @@ def _done(
     store: CellStore,
     made: Mapping[str, Any],
     failed: dict[str, str],
-) -> dict[str, Any] | None:
+) -> Record | None:
     """Do one cell and keep its result; None where it fails. A folder that cannot be written ends the run instead."""
     started, cpu = time.perf_counter(), time.process_time()
     try:

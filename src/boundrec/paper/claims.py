@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from boundrec.datasets import Dataset
-from boundrec.paper import protocol, table3
+from boundrec.paper import methods, protocol, table3
 from boundrec.paper.cells import Cell
-from boundrec.paper.protocol import RIVALS, SOURCES
+from boundrec.paper.methods import RIVALS
+from boundrec.paper.protocol import PAPER_DATA
 from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
 
 NAME = "claims"
@@ -42,12 +43,12 @@ def _cell(name: str, penalty: float, usual: Cell, options: Options) -> Cell:
 
 
 def _model(data: Dataset, penalty: float) -> Any:
-    return RIVALS["Bounded-SVD"].build(protocol.setting(data, N_FACTORS, 0)).set_params(penalty=penalty)
+    return RIVALS["Bounded-SVD"].build(methods.conditions(data, N_FACTORS, 0)).set_params(penalty=penalty)
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Bounded-SVD with one penalty on the first fold."""
-    fold = protocol.split(settings["data"], 0, options.folder)
+    fold = protocol.fold_of(settings["data"], 0, options.folder)
     protocol.warm_up("Bounded-SVD")
     fitted = protocol.fit(_model(fold.data, settings["penalty"]), *fold.part(fold.training))
     return protocol.judge(fitted, fold)
@@ -64,7 +65,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         for some, table, findings in ((penalties, _penalties, _of_penalties), (reached, _reach, _of_reach)):
             if any(outcome.result for outcome in some):
                 section.tables.append(table(name, some))
-                section.findings += findings(SOURCES[name].title, [o for o in some if o.result is not None])
+                section.findings += findings(PAPER_DATA[name].title, [o for o in some if o.result is not None])
     if not section.tables:
         section.text.append("<b>Not run yet.</b>")
     return section
@@ -130,7 +131,7 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
         for outcome in outcomes
     ]
     columns = ["penalty", "RMSE", "MAE", "% of test outside", "% of all below", "% of all above", "lowest", "highest"]
-    return Table(f"claims_{name}_penalty", f"{SOURCES[name].title}: Bounded-SVD by its penalty", columns, rows)
+    return Table(f"claims_{name}_penalty", f"{PAPER_DATA[name].title}: Bounded-SVD by its penalty", columns, rows)
 
 
 def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
@@ -145,4 +146,4 @@ def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
         for outcome in outcomes
     ]
     columns = ["method", "% below the lower end", "% above the upper end", "lowest", "highest"]
-    return Table(f"claims_{name}_reach", f"{SOURCES[name].title}: all predictions, K = {N_FACTORS}", columns, rows)
+    return Table(f"claims_{name}_reach", f"{PAPER_DATA[name].title}: all predictions, K = {N_FACTORS}", columns, rows)

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec import datasets, metrics, splits
-from boundrec.paper import protocol, published
+from boundrec.paper import printed, protocol
 from boundrec.paper.cells import Cell
-from boundrec.paper.protocol import METHODS, Setting
+from boundrec.paper.methods import METHODS, Conditions
 from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
 
 NAME = "figure1"
 SIZE, RANK, BOUNDS = 10, 3, (0.0, 10.0)
-DENSITIES = tuple(published.FIGURE1)
+DENSITIES = tuple(printed.FIGURE1)
 SHOWN = ("NMF", "MBMF-n", "MBMF-c")
 #: Seconds of one restart, measured: the matrix is so small that Python's own time is nearly all of it.
 SECONDS = {"NMF": 0.05, "MBMF-n": 0.15, "MBMF-c": 0.15}
@@ -34,7 +34,7 @@ def cells(options: Options) -> list[Cell]:
 
 
 def _model(method: str, seed: int) -> Any:
-    return METHODS[method].build(Setting(RANK, BOUNDS, BOUNDS, seed))
+    return METHODS[method].build(Conditions(RANK, BOUNDS, BOUNDS, seed))
 
 
 def matrix(density: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -70,7 +70,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         row: list[str | Figure] = [method]
         for place, key in enumerate(("average", "largest")):
             for density in DENSITIES:
-                paper = published.FIGURE1[density][place] if method == "NMF" else None
+                paper = printed.FIGURE1[density][place] if method == "NMF" else None
                 row.append(Figure((found.get((method, density)) or {}).get(key), paper, absent=NOT_RUN))
         rows.append(row)
     caption = f"Spread of the recovered entries over {outcomes[0]['restarts']:,} restarts, at density d"

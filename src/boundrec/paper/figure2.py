@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from boundrec import datasets, metrics
-from boundrec.paper import protocol
+from boundrec.paper import methods, protocol
 from boundrec.paper.cells import Cell
-from boundrec.paper.protocol import METHODS, OURS, RIVALS, Setting
+from boundrec.paper.methods import METHODS, OURS, RIVALS, Conditions
 from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table, counted, mark_best
 
 NAME = "figure2"
@@ -22,7 +22,7 @@ RANKS: tuple[int | None, ...] = (20, None)
 SYMBOLS = {
     "average": "ave(σ)",
     "largest": "max(σ)",
-    "iterations": f"Iterations until rest, at most {protocol.MAX_ITER} (exact: {protocol.EXACT_SWEEPS})",
+    "iterations": f"Iterations until rest, at most {methods.MAX_ITER} (exact: {methods.EXACT_SWEEPS})",
     "outside": "Share of predictions outside 0 to 10",
 }
 CLAIMED = ("average", "largest")
@@ -36,8 +36,8 @@ def cells(options: Options) -> list[Cell]:
         for k in (5, 10, 20) if options.quick else range(5, 51, 5):
             for method in SHOWN:
                 settings = {"method": method, "factors": k, "rank": rank, "size": size, "restarts": restarts}
-                once = protocol.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)
-                basis = protocol.basis(METHODS[method].build(Setting(k, BOUNDS, BOUNDS, 0)))
+                once = methods.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)
+                basis = protocol.basis(METHODS[method].build(Conditions(k, BOUNDS, BOUNDS, 0)))
                 made.append(Cell(NAME, settings, restarts * once, 1 if rank else 6, basis))
     return made
 
@@ -52,7 +52,7 @@ def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
     method = METHODS[settings["method"]]
     predictions, iterations = [], []
     for seed in range(settings["restarts"]):
-        fitted = protocol.fit(method.build(Setting(k, BOUNDS, BOUNDS, seed)), data.pairs, data.rating)
+        fitted = protocol.fit(method.build(Conditions(k, BOUNDS, BOUNDS, seed)), data.pairs, data.rating)
         predictions.append(fitted.model.predict(missing))
         iterations.append(fitted.iterations)
     recovered = np.array(predictions)

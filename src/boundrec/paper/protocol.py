@@ -1,43 +1,27 @@
-"""How methods are compared: the columns, the data and their split, what is measured.
+"""How methods are compared: the data and their folds, one fit, and what is measured on it.
 
-Common to all (section Experiments of the paper): at most 500 iterations, the same stopping rule, no clipping, a
-random start that depends on the fold. What the paper leaves open follows the resolutions named at each place.
+Nothing is clipped. What the paper leaves open follows the resolutions named at each place.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boundrec import datasets, metrics, splits
+from boundrec.arrays import Floats
 from boundrec.datasets import Bounds, Dataset
-from boundrec.models.bayesian import BayesianMBMF
-from boundrec.models.bmc_admm import BMCADMM
-from boundrec.models.bmf import BMF
-from boundrec.models.bounded_svd import BoundedSVD
-from boundrec.models.ccdpp import CCDPlusPlus
-from boundrec.models.mbmf import MBMF, Constraint
-from boundrec.models.mf import MF
-from boundrec.models.nmf import NMF
-from boundrec.parallel import threads_for
-from boundrec.ranges import Form, MagnitudeRule
+from boundrec.notes import Interrupted
+from boundrec.paper.methods import METHODS, Conditions, conditions
 
-Floats = NDArray[np.float64]
-Pairs = NDArray[np.int32]
-
-MAX_ITER = 500
-EXACT_SWEEPS = 20
-#: Factors of more bytes than this are fetched from memory for every rating, which takes so many times as long.
-CACHE, MISSES = 3e7, 4.0
 #: Up to so many users × items every prediction is looked at; above, as many at random.
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
@@ -46,159 +30,10 @@ ROUNDING = 1e-9
 LISTS, TOP = 200, 10
 
 
-# --- the columns ----------------------------------------------------------------------------------------------
-
-
-class Setting(NamedTuple):
-    """What a model is built for."""
-
-    n_factors: int
-    bounds: Bounds  # as declared, None where an end is open
-    span: tuple[float, float]  # the smallest and largest rating stand in for an open end
-    seed: int
-
-
-def setting(data: Dataset, n_factors: int, seed: int) -> Setting:
-    """The setting for a data set: its smallest and largest rating close an open end, as in the paper."""
-    low, high = data.bounds
-    span = float(data.rating.min() if low is None else low), float(data.rating.max() if high is None else high)
-    return Setting(n_factors, data.bounds, span, seed)
-
-
-class Method(NamedTuple):
-    """A column of the comparison.
-
-    ``build`` makes the model. ``history`` says what the past half is used for: "magnitudes", "training" (joined to
-    the training ratings), "own" (magnitudes from the training ratings alone) or "" (nothing). ``cost`` is the time
-    of one iteration for a rating and a factor, on one core, or None where the model has an estimate of its own.
-    """
-
-    build: Callable[[Setting], Any]
-    history: str = ""
-    cost: float | None = 0.0
-
-
-def _open(model: type) -> Callable[[Setting], Any]:
-    return lambda s: model(s.n_factors, bounds=s.bounds, max_iter=MAX_ITER, random_state=s.seed)
-
-
-def _spanned(model: type) -> Callable[[Setting], Any]:
-    return lambda s: model(s.n_factors, bounds=s.span, max_iter=MAX_ITER, random_state=s.seed)
-
-
-def _two_steps(model: type) -> Callable[[Setting], Any]:
-    """A step for users and one for items, which MBMF has and the paper's other gradient methods have not."""
-    return lambda s: model(s.n_factors, bounds=s.span, steps="separate", max_iter=MAX_ITER, random_state=s.seed)
-
-
-def _as_in_paper(form: Form) -> Callable[[Setting], Any]:
-    return lambda s: MBMF.as_in_paper(s.n_factors, form=form, bounds=s.bounds, random_state=s.seed)
-
-
-def _exact(form: Form, constraint: Constraint, magnitudes: MagnitudeRule) -> Callable[[Setting], Any]:
-    """The exact solver; on Jester with K = 50 twice as many sweeps change the held-out RMSE by 0.0001."""
-    model: dict[str, Any] = {"form": form, "constraint": constraint, "magnitudes": magnitudes, "solver": "exact"}
-    plain: dict[str, Any] = {"biases": False, "ridge": 0.0, "slack": 1.0}  # the paper's model, nothing more
-    return lambda s: MBMF(s.n_factors, bounds=s.bounds, max_iter=EXACT_SWEEPS, random_state=s.seed, **model, **plain)
-
-
-#: The six rivals, in the paper's order, with the measured cost of an iteration.
-RIVALS: dict[str, Method] = {
-    "MF": Method(_open(MF), cost=4e-9),
-    "NMF": Method(_open(NMF), cost=3.5e-9),
-    "CCD++": Method(_open(CCDPlusPlus), cost=5e-9),
-    "BMF": Method(_spanned(BMF), cost=None),
-    "BMC-ADMM": Method(_spanned(BMCADMM), cost=None),
-    "Bounded-SVD": Method(_spanned(BoundedSVD), cost=5.5e-9),
-}
-#: The paper's two columns.
-OURS: dict[str, Method] = {
-    "MBMF-n": Method(_as_in_paper("n"), "magnitudes", 5e-9),
-    "MBMF-c": Method(_as_in_paper("c"), "magnitudes", 5e-9),
-}
-#: The same model solved exactly, and the exact ball with magnitudes that keep the declared bounds.
-EXACT: dict[str, Method] = {
-    "MBMF-n exact": Method(_exact("n", "sphere", "paper"), "magnitudes"),
-    "MBMF-c exact": Method(_exact("c", "sphere", "paper"), "magnitudes"),
-    "MBMF-c ball": Method(_exact("c", "ball", "auto"), "magnitudes"),
-}
-#: Resolution A33: nobody has more data than another, either way.
-FAIR: dict[str, Method] = {
-    "MBMF-n, own history": OURS["MBMF-n"]._replace(history="own"),
-    "MBMF-c, own history": OURS["MBMF-c"]._replace(history="own"),
-    **{f"{name} + history": method._replace(history="training") for name, method in RIVALS.items()},
-}
-#: boundrec's own models as they come: no history, no setting but K, the bounds and the seed.
-AS_IT_COMES: dict[str, Method] = {
-    "MBMF as it comes": Method(lambda s: MBMF(s.n_factors, bounds=s.bounds, random_state=s.seed)),
-    "BayesianMBMF as it comes": Method(lambda s: BayesianMBMF(s.n_factors, bounds=s.bounds, random_state=s.seed)),
-}
-#: The paper's gradient methods with MBMF's two steps in the place of one (resolution of §7.6), so that the bound can be
-#: told from the step.
-TWO_STEPS: dict[str, Method] = {
-    f"{name}, two steps": Method(_two_steps(model), cost=RIVALS[name].cost)
-    for name, model in (("MF", MF), ("Bounded-SVD", BoundedSVD))
-}
-MEANS = "Means"
-METHODS: dict[str, Method] = {
-    MEANS: Method(lambda s: MeanPredictor()),
-    **RIVALS,
-    **OURS,
-    **EXACT,
-    **AS_IT_COMES,
-    **TWO_STEPS,
-    **FAIR,
-}
-
-
-class MeanPredictor:
-    """The trivial rival: mean + user offset + item offset, each offset drawn towards zero by five ratings."""
-
-    PRIOR_COUNT = 5.0
-    n_iter_ = 1
-
-    def fit(self, X: Pairs, y: Floats) -> Self:
-        """Learn the offsets from rows of (user, item) codes."""
-        users, items = X.T
-        self.mean = float(y.mean())
-        self.items = self._offsets(items, y - self.mean)
-        self.users = self._offsets(users, y - self.mean - self.items[items])
-        return self
-
-    def predict(self, X: Pairs) -> Floats:
-        """Predict the rating of each row of codes; a code that is new has no offset."""
-        return np.asarray(self.mean + _at(self.users, X[:, 0]) + _at(self.items, X[:, 1]))
-
-    def _offsets(self, codes: NDArray[np.integer], residuals: Floats) -> Floats:
-        return np.asarray(np.bincount(codes, residuals) / (np.bincount(codes) + self.PRIOR_COUNT))
-
-
-def _at(offsets: Floats, codes: NDArray[np.integer]) -> Floats:
-    known = codes < offsets.size
-    return np.where(known, offsets[np.where(known, codes, 0)], 0.0)
-
-
-def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_ratings: int) -> float:
-    """How long one fit may take on a machine with nothing else to do, if it uses all its iterations."""
-    if method.cost is None:
-        model = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))
-        return 2 * float(model.estimated_seconds(*shape, n_ratings))
-    threads = threads_for(None, n_ratings)
-    work = float(n_ratings * n_factors + 5 * sum(shape))
-    if 8 * sum(shape) * n_factors > CACHE:
-        work *= MISSES
-    if method.cost:
-        return 0.05 + MAX_ITER * method.cost * work / threads
-    if method in (*EXACT.values(), *AS_IT_COMES.values()):  # normal matrices grow with the square of the factors
-        sweeps = method.build(Setting(n_factors, (0.0, 1.0), (0.0, 1.0), 0))._most_iterations()
-        return float(0.05 + sweeps * work * (1.5e-8 + 1.2e-9 * n_factors) / threads)
-    return 0.1
-
-
 # --- data -----------------------------------------------------------------------------------------------------
 
 
-class Source(NamedTuple):
+class PaperData(NamedTuple):
     """A data set of the comparison: its title, its name in the paper's tables, and how it is split.
 
     ``core`` keeps users and items with at least so many ratings. ``protect`` leaves each of them a training rating;
@@ -211,29 +46,29 @@ class Source(NamedTuple):
     protect: bool = True
 
 
-SOURCES: dict[str, Source] = {
-    "jester1": Source("Jester", "Jester"),
-    "movielens_100k": Source("MovieLens 100k"),
-    "movielens_1m": Source("MovieLens 1M"),
-    "bookcrossing_paper": Source("BookCrossing, zeros kept", "BookCrossing"),
-    "bookcrossing_explicit": Source("BookCrossing, explicit", "BookCrossing", core=3, protect=False),
-    "lastfm_hetrec": Source("Last.fm counts", core=3, protect=False),
-    "ali_mob": Source("Ali Mob", "Ali Mob"),
-    "movielens_sample": Source("MovieLens sample"),
-    "synthetic": Source("Synthetic, rank 20"),
+PAPER_DATA: dict[str, PaperData] = {
+    "jester1": PaperData("Jester", "Jester"),
+    "movielens_100k": PaperData("MovieLens 100k"),
+    "movielens_1m": PaperData("MovieLens 1M"),
+    "bookcrossing_paper": PaperData("BookCrossing, zeros kept", "BookCrossing"),
+    "bookcrossing_explicit": PaperData("BookCrossing, explicit", "BookCrossing", core=3, protect=False),
+    "lastfm_hetrec": PaperData("Last.fm counts", core=3, protect=False),
+    "ali_mob": PaperData("Ali Mob", "Ali Mob"),
+    "movielens_sample": PaperData("MovieLens sample"),
+    "synthetic": PaperData("Synthetic, rank 20"),
 }
 
 
 @cache  # the owners' spreadsheets take a minute to read, and every part of a run asks for them
 def whole(name: str, folder: Path | None) -> Dataset:
-    """A data set of `SOURCES`, all of it."""
+    """A data set of `PAPER_DATA`, all of it."""
     return datasets.synthetic(rank=20, random_state=0) if name == "synthetic" else datasets.load(name, folder)
 
 
 @cache
 def load(name: str, folder: Path | None) -> Dataset:
-    """A data set of `SOURCES`, cut to its core; users and items are numbered anew."""
-    data, core = whole(name, folder), SOURCES[name].core
+    """A data set of `PAPER_DATA`, cut to its core; users and items are numbered anew."""
+    data, core = whole(name, folder), PAPER_DATA[name].core
     if core == 1:
         return data
     kept = splits.at_least(data.user, data.item, core)
@@ -295,7 +130,7 @@ def basis(model: Any, of: Extent | None = None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Split:
+class Fold:
     """One fold: history, training ratings and the ratings to be judged by."""
 
     data: Dataset
@@ -303,26 +138,26 @@ class Split:
     training: NDArray[np.intp]
     test: NDArray[np.intp]
 
-    def part(self, entries: NDArray[np.intp]) -> tuple[Pairs, Floats]:
+    def part(self, entries: NDArray[np.intp]) -> tuple[NDArray[np.int32], Floats]:
         """Pairs and ratings of some entries."""
         return np.column_stack((self.data.user[entries], self.data.item[entries])), self.data.rating[entries]
 
 
 @lru_cache(maxsize=2)
-def split(name: str, fold: int, folder: Path | None) -> Split:
+def fold_of(name: str, fold: int, folder: Path | None) -> Fold:
     """Half history, half present (the same in every fold); a tenth of the present is held out, by fold."""
     data = load(name, folder)
     present = splits.history_and_present(data.user, data.item, 0.5, 0)
     entries = np.flatnonzero(present)
     rng = np.random.default_rng([1, fold])
-    held = splits.hold_out(data.user[entries], data.item[entries], 0.1, rng, protect=SOURCES[name].protect)
-    return Split(data, np.flatnonzero(~present), entries[~held], entries[held])
+    held = splits.hold_out(data.user[entries], data.item[entries], 0.1, rng, protect=PAPER_DATA[name].protect)
+    return Fold(data, np.flatnonzero(~present), entries[~held], entries[held])
 
 
 # --- one fit and what it is worth -------------------------------------------------------------------------------
 
 
-class Fitted(NamedTuple):
+class TimedFit(NamedTuple):
     """A fitted model and what fitting took."""
 
     model: Any
@@ -336,32 +171,32 @@ class Fitted(NamedTuple):
         return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds, "iterations": self.iterations}
 
 
-def fit(model: Any, X: Any, y: Any = None, **more: Any) -> Fitted:
+def fit(model: Any, X: Any, y: Any = None, **more: Any) -> TimedFit:
     """Fit and time a model; warnings are left to the tables, and Ctrl-C ends the run, not only the fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.filterwarnings("error", message="interrupted")
+        warnings.simplefilter("error", Interrupted)
         began, cpu = time.perf_counter(), time.process_time()
         try:
             model.fit(X, y, **more)
-        except UserWarning as interrupted:
+        except Interrupted as interrupted:
             raise KeyboardInterrupt from interrupted
-        return Fitted(model, time.perf_counter() - began, time.process_time() - cpu, int(model.n_iter_))
+        return TimedFit(model, time.perf_counter() - began, time.process_time() - cpu, int(model.n_iter_))
 
 
 @cache
 def warm_up(name: str) -> None:
     """Compile or load what a method needs, so that only fitting is timed."""
-    model = METHODS[name].build(Setting(2, (0.0, 10.0), (0.0, 10.0), 0))
+    model = METHODS[name].build(Conditions(2, (0.0, 10.0), (0.0, 10.0), 0))
     if hasattr(model, "set_params"):
         fit(model.set_params(max_iter=2), np.argwhere(np.ones((10, 10))).astype(np.int32), np.arange(100) % 7.0)
 
 
-def fit_on(fold: Split, name: str, n_factors: int, seed: int) -> Fitted:
+def fit_on(fold: Fold, name: str, n_factors: int, seed: int) -> TimedFit:
     """Fit one column of the comparison to one fold."""
     warm_up(name)
     method = METHODS[name]
-    model = method.build(setting(fold.data, n_factors, seed))
+    model = method.build(conditions(fold.data, n_factors, seed))
     X, y = fold.part(fold.training)
     past = fold.part(fold.history)
     if method.history == "training":
@@ -371,7 +206,7 @@ def fit_on(fold: Split, name: str, n_factors: int, seed: int) -> Fitted:
     return fit(model, X, y)
 
 
-def judge(fitted: Fitted, fold: Split) -> dict[str, Any]:
+def judge(fitted: TimedFit, fold: Fold) -> dict[str, Any]:
     """Everything that the tables say about one fit, for the record."""
     X, y = fold.part(fold.test)
     X_train, y_train = fold.part(fold.training)

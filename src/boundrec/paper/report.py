@@ -7,27 +7,31 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from boundrec.files import whole_file
 from boundrec.paper.sections import Figure, Picture, Section, Table
 from boundrec.report.page import document, figure, number
 
 
-def write_report(
-    sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], n_planned: int, output: Path, quick: bool
-) -> Path:
-    """Write every table as CSV, every plot as SVG, and all of it as report.html.
+class Contents(NamedTuple):
+    """What a report is made of."""
 
-    ``makers`` tells of each finished cell on what it was made; ``n_planned`` is how many there are to be.
-    """
-    for section in sections:
+    sections: Sequence[Section]
+    makers: Sequence[Mapping[str, Any]]  # of each finished cell, on what it was made
+    n_planned: int  # cells there are to be
+    quick: bool
+
+
+def write_report(contents: Contents, output: Path) -> Path:
+    """Write every table as CSV, every plot as SVG, and all of it as report.html."""
+    for section in contents.sections:
         for table in section.tables:
             write_csv(table, output / f"{table.name}.csv")
         for picture in section.pictures:
             _write(output / f"{picture.name}.svg", picture.svg)
     path = output / "report.html"
-    _write(path, page(sections, makers, n_planned, quick))
+    _write(path, page(contents))
     return path
 
 
@@ -82,13 +86,14 @@ def _csv_row(row: Sequence[str | Figure], noted: Sequence[bool], compared: Seque
 # --- HTML -----------------------------------------------------------------------------------------------------
 
 
-def page(sections: Sequence[Section], makers: Sequence[Mapping[str, Any]], n_planned: int, quick: bool) -> str:
+def page(contents: Contents) -> str:
     """The whole page."""
-    kind = "quick version" if quick else "full version"
-    links = "".join(f'<a href="#s{i}">{escape(section.heading)}</a>' for i, section in enumerate(sections))
-    body = "".join(_section(f"s{i}", section) for i, section in enumerate(sections))
-    machine = _machine(makers, n_planned)
-    whole = PAGE.format(kind=kind, links=links, introduction=_introduction(quick), machine=machine, body=body)
+    kind = "quick version" if contents.quick else "full version"
+    numbered = list(enumerate(contents.sections))
+    links = "".join(f'<a href="#s{i}">{escape(section.heading)}</a>' for i, section in numbered)
+    body = "".join(_section(f"s{i}", section) for i, section in numbered)
+    machine, introduction = _machine(contents.makers, contents.n_planned), _introduction(contents.quick)
+    whole = PAGE.format(kind=kind, links=links, introduction=introduction, machine=machine, body=body)
     return document("boundrec: the paper reproduced", whole)
 
 

@@ -12,13 +12,13 @@ from tempfile import TemporaryFile
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from boundrec.dataset_files import data_folder
+from boundrec.datasets.published import data_folder
 from boundrec.files import reason
-from boundrec.paper import claims, figure1, figure2, settings, table1, table2, table3
+from boundrec.paper import claims, figure1, figure2, settings_table, table1, table2, table3
 from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
-from boundrec.paper.progress import Progress, describe_left_out
-from boundrec.paper.protocol import SOURCES, Absence, missing
-from boundrec.paper.report import write_report
+from boundrec.paper.display import RunDisplay, describe_left_out
+from boundrec.paper.protocol import PAPER_DATA, Absence, missing
+from boundrec.paper.report import Contents, page, write_report
 from boundrec.paper.sections import Options, Outcome, count_of
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def reproduce(
     Path, bool
         The report, and whether every cell that was begun could be done and every data set that is here be read.
     """
-    check_writable(output / "cells")
+    check_writable(output)
     say = partial(messages.print, soft_wrap=True)
-    store = CellStore(output / "cells", say)
+    store = CellStore(output, say)
     wanted = _wanted(target)
     with messages.status("Reading the data"):
         cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
@@ -81,13 +81,13 @@ def reproduce(
     for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
         say(line)
     try:
-        with Progress(plan.todo, messages) as progress:
-            work_off(plan, lambda cell: perform(cell, options), store, machine(), progress.begin, budget)
+        with RunDisplay(plan.todo, messages) as display:
+            work_off(plan, lambda cell: perform(cell, options), store, machine(), display.begin, budget)
     except KeyboardInterrupt:
         say("Stopped: the same command goes on from here.")
         raise
     finally:
-        report = _report(wanted, {**others, **cells}, store, output, options)
+        report = write_report(_contents(wanted, {**others, **cells}, store, options), output)
     for line in _ending(plan):
         say(line)
     return report, not plan.failed and not any(absence.damaged for _, absence in _absent(wanted, options))
@@ -117,7 +117,7 @@ def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]
 def _absent(wanted: Sequence[str], options: Options) -> list[tuple[str, Absence]]:
     """Titles of the data sets that are asked for and cannot be had here, with the reason."""
     names = table3.names(options) if {"table2", "table3"} & set(wanted) else ()
-    absences = [(SOURCES[name].title, missing(name, options.folder)) for name in names]
+    absences = [(PAPER_DATA[name].title, missing(name, options.folder)) for name in names]
     return [(title, why) for title, why in absences if why is not None]
 
 
@@ -145,10 +145,10 @@ def _others(wanted: Sequence[str], store: CellStore, options: Options) -> dict[s
     return {name: EXPERIMENTS[name].cells(options) for name in EXPERIMENTS if name not in wanted and store.has(name)}
 
 
-def _report(
-    wanted: Sequence[str], cells: Mapping[str, Sequence[Cell]], store: CellStore, output: Path, options: Options
-) -> Path:
-    """The report of what was asked for and of all else in the folder, whoever finished it."""
+def _contents(
+    wanted: Sequence[str], cells: Mapping[str, Sequence[Cell]], store: CellStore, options: Options
+) -> Contents:
+    """What the report says of what was asked for and of all else in the folder, whoever finished it."""
     done = make_plan(_once(cells), store).done
     shown = {
         name: [Outcome(cell, done.get(cell.name, {}).get("result")) for cell in cells[name]]
@@ -158,7 +158,13 @@ def _report(
     sections = [EXPERIMENTS[name].summarise(outcomes, options) for name, outcomes in shown.items()]
     planned = {outcome.cell.name for some in shown.values() for outcome in some}
     makers = [record["made"] for record in done.values()]
-    return write_report([*sections, settings.summarise()], makers or [machine()], len(planned), output, options.quick)
+    return Contents([*sections, settings_table.summarise()], makers or [machine()], len(planned), options.quick)
+
+
+def page_of(results: Path, complain: Callable[[str], object]) -> str:
+    """The report of a folder's results as a page, as the documentation has it; no data are looked for."""
+    store, options = CellStore(results, complain), Options(folder=results)
+    return page(_contents((), _others((), store, options), store, options))
 
 
 @lru_cache

@@ -8,16 +8,16 @@ from statistics import fmean
 from typing import Any
 
 from boundrec import datasets
-from boundrec.paper import protocol, published
+from boundrec.paper import methods, printed, protocol
 from boundrec.paper.cells import Cell
-from boundrec.paper.protocol import METHODS, Setting
+from boundrec.paper.methods import METHODS, Conditions
 from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table, why_absent
 
 NAME = "table1"
 SHOWN = ("BMF", "BMC-ADMM", "Bounded-SVD", "MBMF-n", "MBMF-n exact", "MF", "NMF", "CCD++")
 BOUNDS = (0.0, 10.0)
 N_FACTORS = 10
-SIZES = tuple(published.TABLE1)
+SIZES = tuple(printed.TABLE1)
 LARGE = 1e9  # users × items from which the paper runs once
 #: Up to so many cells a matrix is small enough for the quick run.
 QUICK = 100_000
@@ -32,7 +32,7 @@ def cells(options: Options) -> list[Cell]:
         repeats = 1 if n_users * n_items >= LARGE else 2 if options.quick else 5
         for method in SHOWN:
             n_ratings = round(n_users * n_items * density)
-            once = protocol.estimated_seconds(METHODS[method], N_FACTORS, (n_users, n_items), n_ratings)
+            once = methods.estimated_seconds(METHODS[method], N_FACTORS, (n_users, n_items), n_ratings)
             for repeat in range(repeats):
                 settings = {"method": method, "users": n_users, "items": n_items, "density": density, "repeat": repeat}
                 basis = protocol.basis(_model(method, repeat))
@@ -46,7 +46,7 @@ def _matrix(n_users: int, n_items: int, density: float, repeat: int) -> datasets
 
 
 def _model(method: str, repeat: int) -> Any:
-    return METHODS[method].build(Setting(N_FACTORS, BOUNDS, BOUNDS, repeat))
+    return METHODS[method].build(Conditions(N_FACTORS, BOUNDS, BOUNDS, repeat))
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
@@ -77,7 +77,7 @@ TEXT = (
     "Matrices of rank 10 without noise, values from 0 to 10, K = 10, the same stopping rule for all: what recovers the "
     "matrix soon has few iterations, which follow on demand. Times are processor seconds summed over cores, which "
     "depend less than elapsed ones (below) on what else the machine was doing. "
-    f"The paper's are from another machine ({published.MACHINE}) and another implementation: the ratio "
+    f"The paper's are from another machine ({printed.MACHINE}) and another implementation: the ratio "
     "says how the two compare, not which algorithm is better; that is read along a row. In brackets: how many runs are "
     "averaged. MBMF-n exact stops after 20 sweeps.",
 )
@@ -89,11 +89,11 @@ def _findings(sizes: Sequence[tuple[int, int, float]], outcomes: Sequence[Outcom
     for size in sizes:
         means = {method: _mean(_of(outcomes, size, method), "cpu_seconds", None).value for method in SHOWN}
         seconds = {method: value for method, value in means.items() if value is not None}
-        printed = published.TABLE1[size]
+        theirs = printed.TABLE1[size]
         words = []
-        both = seconds.keys() & printed.keys()
+        both = seconds.keys() & theirs.keys()
         if len(both) > 1:
-            here, there = min(both, key=seconds.__getitem__), min(printed, key=printed.__getitem__)
+            here, there = min(both, key=seconds.__getitem__), min(theirs, key=theirs.__getitem__)
             words.append(f"the fastest of the paper's bounded methods is {here} (in the paper {there})")
         if "MBMF-n" in seconds:
             rest = [name for name in ("MF", "NMF", "MBMF-n exact") if name in seconds]
@@ -124,7 +124,7 @@ def _table(
     for size in sizes:
         row: list[str | Figure] = [f"{size[0]:,} × {size[1]:,}, d = {size[2]:g}"]
         for method in SHOWN:
-            paper = published.TABLE1[size].get(method) if compared else None
+            paper = printed.TABLE1[size].get(method) if compared else None
             row.append(_mean(_of(outcomes, size, method), key, paper))
         rows.append(row)
     return Table(name, caption, ["users × items, density", *SHOWN], rows, folded=not compared)

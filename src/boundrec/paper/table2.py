@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boundrec.paper import protocol, published
+from boundrec.paper import printed, protocol
 from boundrec.paper.cells import Cell
 from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Section, Table
 
@@ -70,12 +70,12 @@ TEXT = (
 
 
 def _row(name: str, result: Mapping[str, Any] | None, options: Options) -> list[str | Figure]:
-    printed, title = published.TABLE2.get(SHOWN[name] or ""), protocol.SOURCES[name].title
+    theirs, title = printed.TABLE2.get(SHOWN[name] or ""), protocol.PAPER_DATA[name].title
     if result is None:
         left = options.quick and name not in QUICK
         absent = "full run only" if left else str(protocol.missing(name, options.folder) or NOT_RUN)
         return [title, Figure(None, absent=absent), *[Figure(None)] * 6]
-    users, items, density, span, _ = printed or (None, None, None, (None, None), None)
+    users, items, density, span, _ = theirs or (None, None, None, (None, None), None)
     return [
         title,
         Figure(result["users"], users),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
 
-from boundrec.paper import protocol, published
+from boundrec.paper import methods, printed, protocol
 from boundrec.paper.cells import LONG, Cell
-from boundrec.paper.protocol import METHODS, SOURCES
+from boundrec.paper.methods import METHODS
+from boundrec.paper.protocol import PAPER_DATA
 from boundrec.paper.sections import Figure, Options, Outcome, Row, Section, Table, mark_best, why_absent
 
 NAME = "table3"
@@ -32,7 +34,7 @@ BEHAVIOUR: dict[str, tuple[tuple[str, ...], float]] = {
     "CPU seconds": (("cpu_seconds",), 1),
 }
 #: The eight methods of the paper, and the rows of the table that begin a new group.
-PAPER = (*protocol.RIVALS, *protocol.OURS)
+PAPER = (*methods.RIVALS, *methods.OURS)
 BREAKS = ("MF", "MBMF-n", "MBMF-n exact", "MBMF as it comes", "MF, two steps", "MBMF-n, own history", "MF + history")
 
 
@@ -43,7 +45,7 @@ def names(options: Options) -> tuple[str, ...]:
 
 def cells(options: Options) -> list[Cell]:
     """A cell is one method on one fold."""
-    factors, n_folds = ((10, 20), 1) if options.quick else (published.FACTORS, N_FOLDS)
+    factors, n_folds = ((10, 20), 1) if options.quick else (printed.FACTORS, N_FOLDS)
     places = [(name, k, fold) for name in names(options) for k in factors for fold in range(n_folds)]
     return [cell(*place, method, options) for place in places for method in METHODS]
 
@@ -54,18 +56,24 @@ def cell(name: str, n_factors: int, fold: int, method: str, options: Options) ->
     extent = protocol.extent(name, options.folder)
     if extent is None:
         return Cell(NAME, settings, 0.0, possible=False)
-    n_trained = round(extent.n_ratings * (0.95 if method.endswith("+ history") else 0.45))
-    seconds = protocol.estimated_seconds(METHODS[method], n_factors, extent[:2], n_trained)
     first, second, step = ORDER.get(name, OTHERS)
-    later = method in protocol.FAIR or method in protocol.TWO_STEPS
+    later = method in methods.FAIR or method in methods.TWO_STEPS
     tier = (second + (fold - 1) * step if fold else first) + later
-    model = METHODS[method].build(protocol.setting(protocol.load(name, options.folder), n_factors, fold))
-    return Cell(NAME, settings, seconds + extent.n_ratings * 1e-6, tier, protocol.basis(model, extent))
+    model = METHODS[method].build(methods.conditions(protocol.load(name, options.folder), n_factors, fold))
+    return Cell(NAME, settings, _seconds(method, n_factors, extent[:3]), tier, protocol.basis(model, extent))
+
+
+def _seconds(method: str, n_factors: int, shape: Sequence[int]) -> float:
+    """How long a cell may take with so many users, items and ratings."""
+    n_users, n_items, n_ratings = shape
+    n_trained = round(n_ratings * (0.95 if method.endswith("+ history") else 0.45))
+    fitting = methods.estimated_seconds(METHODS[method], n_factors, (n_users, n_items), n_trained)
+    return fitting + n_ratings * 1e-6
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Fit one method to one fold and judge it."""
-    fold = protocol.split(settings["data"], settings["fold"], options.folder)
+    fold = protocol.fold_of(settings["data"], settings["fold"], options.folder)
     fitted = protocol.fit_on(fold, settings["method"], settings["factors"], settings["fold"])
     return protocol.judge(fitted, fold)
 
@@ -77,13 +85,23 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         section.text.append(NOISELESS)
     for name in names(options):
         own = [outcome for outcome in outcomes if outcome["data"] == name]
-        title = SOURCES[name].title
+        title = PAPER_DATA[name].title
         if not any(outcome.result for outcome in own):
             section.text.append(f"<b>{title}: {protocol.missing(name, options.folder) or 'not run yet'}.</b>")
             continue
+        own = _estimated(own)
         section.findings += _findings(title, own)
         section.tables += [_accuracy(name, own), *_cold(name, own), _behaviour(name, own)]
     return section
+
+
+def _estimated(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Outcomes of which each says how long it may take, though the data be elsewhere: results tell their size."""
+    shape = next(o.result["shape"] for o in outcomes if o.result is not None)
+    return [
+        o if o.cell.possible else replace(o, cell=replace(o.cell, seconds=_seconds(o["method"], o["factors"], shape)))
+        for o in outcomes
+    ]
 
 
 TEXT = (
@@ -141,19 +159,19 @@ def _begun(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _accuracy(name: str, outcomes: Sequence[Outcome]) -> Table:
-    source, begun = SOURCES[name], _begun(outcomes)
+    told, begun = PAPER_DATA[name], _begun(outcomes)
     factors = _factors(outcomes)
-    printed = published.TABLE3.get(source.published or "", {})
+    theirs = printed.TABLE3.get(told.published or "", {})
     rows: list[Row] = []
     for method in begun:
         row: list[str | Figure] = [method]
         for metric in METRICS:
-            paper = dict(zip(published.FACTORS, printed.get(metric.upper(), {}).get(method, ()), strict=False))
+            paper = dict(zip(printed.FACTORS, theirs.get(metric.upper(), {}).get(method, ()), strict=False))
             row += [mean_of(_of(outcomes, method, k), metric, published=paper.get(k)) for k in factors]
         rows.append(row)
-    core = f" after keeping users and items with at least {source.core} ratings" if source.core > 1 else ""
+    core = f" after keeping users and items with at least {told.core} ratings" if told.core > 1 else ""
     n_users, n_items, n_ratings = next(o.result["shape"] for o in outcomes if o.result is not None)
-    caption = f"{source.title}: {n_users:,} × {n_items:,}, {n_ratings:,} ratings{core}"
+    caption = f"{told.title}: {n_users:,} × {n_items:,}, {n_ratings:,} ratings{core}"
     later = [method for method in METHODS if method not in begun]
     caption += f"; not run yet: {', '.join(later)}" if later else ""
     groups = [("", 1), *((f"{metric.upper()}{' in %' if metric == 'f1' else ''}", len(factors)) for metric in METRICS)]
@@ -165,10 +183,10 @@ def _accuracy(name: str, outcomes: Sequence[Outcome]) -> Table:
 def _findings(title: str, outcomes: Sequence[Outcome]) -> list[str]:
     """What the numbers say about two claims of the paper: MBMF is the best, and the least sensitive to K."""
     factors = _factors(outcomes)
-    errors = {m: [mean_of(_of(outcomes, m, k), "rmse").value for k in factors] for m in (protocol.MEANS, *PAPER)}
+    errors = {m: [mean_of(_of(outcomes, m, k), "rmse").value for k in factors] for m in (methods.MEANS, *PAPER)}
     known = {method: [v for v in values if v is not None] for method, values in errors.items() if None not in values}
-    means = known.pop(protocol.MEANS, None)
-    if means is None or not set(protocol.OURS) <= set(known):
+    means = known.pop(methods.MEANS, None)
+    if means is None or not set(methods.OURS) <= set(known):
         return []
     lowest = [min((values[i], method) for method, values in known.items()) for i in range(len(factors))]
     change = {method: 100 * (max(values) / min(values) - 1) for method, values in known.items()}
@@ -197,10 +215,10 @@ def _cold(name: str, outcomes: Sequence[Outcome]) -> list[Table]:
     if not any(_dig(o.result, ("cold", "n_test")) for o in outcomes):
         return []
     rows: list[Row] = []
-    for method in (protocol.MEANS, *protocol.RIVALS, *protocol.OURS, *protocol.EXACT):
+    for method in (methods.MEANS, *methods.RIVALS, *methods.OURS, *methods.EXACT):
         own = _of(outcomes, method, _factors(outcomes)[0])
         rows.append([method, *(mean_of(own, "cold", key) for key in ("n_test", *METRICS))])
-    caption = f"{SOURCES[name].title}: pairs with a cold side, which the table above leaves out"
+    caption = f"{PAPER_DATA[name].title}: pairs with a cold side, which the table above leaves out"
     return [Table(f"table3_{name}_cold", caption, ["method", "pairs", "RMSE", "MAE", "F1 in %"], rows, folded=True)]
 
 
@@ -215,5 +233,5 @@ def _behaviour(name: str, outcomes: Sequence[Outcome]) -> Table:
         rows.append(row)
     columns = ["method", *[f"K = {k}" for _ in BEHAVIOUR for k in factors]]
     groups = [("", 1), *((head, len(factors)) for head in BEHAVIOUR)]
-    caption = f"{SOURCES[name].title}: clipped errors, macro F1, predictions out of range, ties, iterations and time"
+    caption = f"{PAPER_DATA[name].title}: clipped errors, macro F1, predictions out of range, ties, iterations and time"
     return Table(f"table3_{name}_more", caption, columns, rows, groups, folded=True, breaks=BREAKS)

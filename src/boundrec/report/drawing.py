@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from io import StringIO
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+from boundrec.files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,6 +62,15 @@ class Compared(Protocol):
     rmse: float
     outside: float
     reach: list[float]
+
+
+def write_comparison(
+    results: Sequence[Compared], bounds: tuple[float | None, float | None], n_test: int, output: Path
+) -> None:
+    """Draw a comparison to a PNG, SVG or PDF file, by its ending, which is written whole or not at all."""
+    canvas = draw_comparison(results, bounds, n_test)
+    with whole_file(output) as file:
+        save(canvas, file, output.suffix[1:].lower())
 
 
 def draw_comparison(results: Sequence[Compared], bounds: tuple[float | None, float | None], n_test: int) -> Canvas:

@@ -15,6 +15,7 @@ from boundrec.report import model_plots as plots
 from boundrec.report.drawing import as_svg
 from boundrec.report.page import document, figure, number
 from boundrec.report.words import in_a_sentence, percent
+from boundrec.top_n import Seen
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -42,6 +43,7 @@ class Judged:
     std: Floats | None
     lower: Floats | None
     upper: Floats | None
+    seen: Seen  # what the model was fitted to
     drawn_from: int  # of how many ratings these are a random part
 
 
@@ -58,7 +60,7 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
         The ratings with the model's answers.
     """
     sections = [
-        ("Convergence", _convergence(model)),
+        ("Convergence", _convergence(model, judged)),
         ("Error by rating", _by_rating(judged)),
         ("Error by number of ratings", _by_count(model, judged)),
         ("Ranges", _ranges(model, judged)),
@@ -114,7 +116,7 @@ def _what_was_seen(model: Any, judged: Judged) -> str:
 
 def _seen(model: Any, judged: Judged) -> NDArray[np.bool_]:
     """Which of the pairs the model was fitted to."""
-    indptr, indices = model._seen
+    indptr, indices = judged.seen
     owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
     pairs = owner * model.n_items_ + indices  # ascending, as both are
     wanted = judged.users * model.n_items_ + judged.items
@@ -125,9 +127,9 @@ def _seen(model: Any, judged: Judged) -> NDArray[np.bool_]:
 # --- sections -------------------------------------------------------------------------------------------------
 
 
-def _convergence(model: Any) -> str:
+def _convergence(model: Any, judged: Judged) -> str:
     objectives = np.asarray(model.objectives_, np.float64)
-    sampled = hasattr(model, "noise_")
+    sampled = judged.std is not None
     what = "squared error of each sweep's sample" if sampled else "objective after each sweep"
     if len(objectives) < 2:
         return f"<p>One sweep, with the objective {in_a_sentence(float(objectives[-1]))}.</p>"
@@ -156,7 +158,7 @@ def _by_rating(judged: Judged) -> str:
 
 
 def _by_count(model: Any, judged: Judged) -> str:
-    indptr, indices = model._seen
+    indptr, indices = judged.seen
     counts = {"user": np.diff(indptr), "item": np.bincount(indices, minlength=model.n_items_)}
     codes = {"user": judged.users, "item": judged.items}
     of_ratings = {kind: np.where(codes[kind] >= 0, counts[kind][codes[kind]], 0) for kind in counts}

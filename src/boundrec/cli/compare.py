@@ -1,0 +1,95 @@
+"""``boundrec compare``: several models on the same held-out ratings."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import say
+from boundrec.cli.options import Duplicated
+
+EXAMPLES = """Examples:
+
+boundrec compare ratings.csv -o compare.png
+
+boundrec compare ratings.csv --models mbmf,bayesian,nmf,ccd++ -o compare.svg --bounds 1 5
+
+boundrec compare ratings.csv --models all --json
+"""
+
+
+def compare(
+    ratings: options.RatingsFile,
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help='Models to compare, with commas between them, or "all".')
+    ] = "bayesian,mbmf,mf",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the plot (PNG, SVG or PDF).")] = Path(
+        "boundrec-compare.png"
+    ),
+    share: options.Share = 0.1,
+    by_time: options.ByTime = None,
+    length: options.Length = 10,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    header: options.Header = None,
+    bounds: options.Bounds = None,
+    duplicates: options.Duplicates = Duplicated.RAISE,
+    k: options.Factors = 20,
+    sweeps: options.Sweeps = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Fit several models to the same ratings and measure them on the same held-out ones: a table and a plot.
+
+    A mean with user and item offsets and a list of what most have rated are always among them: what is not better than
+    these has learnt nothing.
+
+    A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail, and 2,
+    without a table, if none of them goes with the options.
+    Ctrl-C ends the comparison with what is finished.
+    """
+    from boundrec.cli import held_out, trials
+    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
+    from boundrec.cli.model_request import Request
+    from boundrec.cli.rating_tables import ColumnNames, read_table
+    from boundrec.files import check_writable
+    from boundrec.report.drawing import write_comparison
+
+    names = _names(models)
+    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter(f"--output {output.name}: the plot is a PNG, an SVG or a PDF, by the ending.")
+    options.refuse_to_overwrite_input(output, ratings)
+    check_writable(output, "plot")
+    typed = read_bounds(bounds) or UNKNOWN
+    asked = [Request(name, typed, k, sweeps, seed, threads) for name in names]
+    trials.refuse_if_all_are_wrong(asked)
+    table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
+    ends = choose_bounds(bounds, table)
+    parts = held_out.divide(table, share, seed)
+    say(held_out.parts_in_words(parts))
+    trial = held_out.Trial.of(parts, ends, length)
+    trivial = held_out.measure_trivial(trial)
+    tried = trials.try_all([(request.name, request.with_bounds(ends)) for request in asked], trial)
+    results = sorted([*trivial, *tried.results], key=trials.by_error)
+    trials.show(results, ends, parts, json)
+    write_comparison([result for result in results if not math.isnan(result.rmse)], ends, parts.test.n_ratings, output)
+    say(f"Wrote {output}")
+    tried.end("model")
+
+
+def _names(text: str) -> list[str]:
+    if text.strip() == "all":
+        return options.model_names()
+    known = options.model_names()
+    asked = [name.strip() for name in text.split(",") if name.strip()]
+    strange = [name for name in asked if name not in known]
+    if strange or not asked:
+        what = f"there is no model {strange[0]!r}" if strange else "names no model"
+        raise typer.BadParameter(f"--models {text}: {what}. There are: {', '.join(known)}, and all.")
+    return list(dict.fromkeys(asked))

@@ -1,0 +1,108 @@
+"""``boundrec evaluate``: a model on ratings that it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import say
+from boundrec.cli.options import Duplicated
+from boundrec.registry import command_name
+
+EXAMPLES = """Examples:
+
+boundrec evaluate ratings.csv
+
+boundrec evaluate ratings.csv --model mbmf --by-time timestamp --share 0.2
+
+boundrec evaluate train.csv --test test.csv --json
+
+boundrec evaluate test.csv --fitted model.safetensors
+"""
+
+
+def evaluate(
+    ratings: options.RatingsFile,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Ratings to be judged by (same columns).", rich_help_panel=options.SPLIT),
+    ] = None,
+    fitted: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Measure this model file on all of RATINGS, without a fit.",
+            rich_help_panel=options.SPLIT,
+        ),
+    ] = None,
+    share: options.Share = 0.1,
+    by_time: options.ByTime = None,
+    length: options.Length = 10,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    header: options.Header = None,
+    bounds: options.Bounds = None,
+    duplicates: options.Duplicates = Duplicated.RAISE,
+    model: options.Model = options.USUAL_MODEL,
+    history: options.History = None,
+    k: options.Factors = 20,
+    sweeps: options.Sweeps = None,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Fit a model to one part of the ratings and measure it on the other.
+
+    RMSE and MAE are those of the held-out ratings; "outside" is the share of predictions that leave the bounds.
+
+    NDCG, recall, precision and MRR are of top lists of all unseen items, against held-out ratings of at least the mean.
+
+    What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated.
+    """
+    from boundrec.cli import held_out, trials
+    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
+    from boundrec.cli.model_request import Request, parse_settings
+    from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
+
+    if fitted is not None:
+        _evaluate_fitted(fitted, ratings, ColumnNames(user, item, rating), header, length, json)
+        return
+    typed = read_bounds(bounds) or UNKNOWN
+    asked = Request(model, typed, k, sweeps, seed, threads, parse_settings(settings))
+    asked.model()
+    table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
+    request = asked.with_bounds(choose_bounds(bounds, table))
+    if test is None:
+        parts = held_out.divide(table, share, seed)
+    else:
+        judged_by = read_same_columns(test, table, header).settled(duplicates).ratings
+        parts = held_out.Parts(table.ratings, judged_by, by_time is not None)
+    past = None
+    if history is not None:
+        past = read_same_columns(history, table, header).settled(duplicates).ratings
+    say(held_out.parts_in_words(parts))
+    trial = held_out.Trial.of(parts, request.bounds, length)
+    results = held_out.measure_trivial(trial)
+    results.append(held_out.fit_and_measure(request, trial, past))
+    trials.show(results, request.bounds, parts, json)
+
+
+def _evaluate_fitted(path: Path, ratings: Path, columns: Any, header: bool | None, length: int, json: bool) -> None:
+    import boundrec
+    from boundrec.cli import held_out, trials
+    from boundrec.cli.bounds import bounds_of
+    from boundrec.cli.rating_tables import read_table
+
+    model = boundrec.load(path)
+    rows = read_table(ratings, columns, header).with_ids_like(model.user_ids_, model.item_ids_)
+    trial = held_out.Trial(held_out.Learnt.by(model), rows.settled("last").ratings, bounds_of(model), length)
+    results = held_out.measure_trivial(trial)
+    if trial.learnt.ratings is None:
+        say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")
+    results.append(held_out.measure(model, command_name(model), trial))
+    trials.show(results, trial.bounds, None, json)

@@ -1,0 +1,163 @@
+"""``boundrec fit``: a table of ratings in, a model file out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import print_json
+from boundrec.cli.options import Duplicated
+from boundrec.report.words import in_a_sentence, percent, size
+
+if TYPE_CHECKING:
+    from boundrec.data.ratings import Ratings
+
+EXAMPLES = """Examples:
+
+boundrec fit ratings.csv -o model.safetensors
+
+boundrec fit ratings.csv -o model.safetensors --user userId --item movieId --rating rating --bounds 0.5 5
+
+boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model mbmf
+
+zcat ratings.csv.gz | boundrec fit - -o model.safetensors --json
+"""
+
+
+def fit(
+    ratings: options.RatingsFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    header: options.Header = None,
+    bounds: options.Bounds = None,
+    duplicates: options.Duplicates = Duplicated.RAISE,
+    model: options.Model = options.USUAL_MODEL,
+    history: options.History = None,
+    k: options.Factors = 20,
+    sweeps: options.Sweeps = None,
+    settings: options.Settings = None,
+    keep_ratings: Annotated[
+        bool, typer.Option("--keep-ratings", help="Keep the ratings in the file, for partial_fit.")
+    ] = False,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Fit a model to a table of ratings and write it to a file.
+
+    Columns with usual names are found; messages say which.
+
+    Ctrl-C ends the fit early and keeps the model of the last whole sweep.
+    """
+    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
+    from boundrec.cli.model_request import Request, parse_settings, train
+    from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
+    from boundrec.files import check_writable, is_special
+
+    options.refuse_standard_output(output)
+    options.refuse_to_overwrite_input(output, ratings, history)
+    options.refuse_standard_output(output)
+    options.refuse_to_overwrite_input(output, ratings, history)
+    check_writable(output, "model")
+    if is_special(output):
+        raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
+    asked = Request(
+        model,
+        read_bounds(bounds) or UNKNOWN,
+        k,
+        sweeps,
+        seed,
+        threads,
+        parse_settings(settings),
+    )
+    asked.model()  # what is asked wrongly is refused before the file is read
+    table = read_table(ratings, ColumnNames(user, item, rating), header).settled(duplicates)
+    summary = _summarise(table.ratings)
+    if not json:
+        typer.echo(_summary_in_words(table.read.file.name, summary))
+    request = asked.with_bounds(choose_bounds(bounds, table))
+    past = None
+    if history is not None:
+        past = read_same_columns(history, table, header).settled(duplicates).ratings
+    data = table.ratings
+    del table  # what the fit works on is in data
+    chosen = request.model()
+    seconds = train(chosen, data, model, past, keep_when_interrupted=True)
+    chosen.save(output, keep_ratings=keep_ratings)
+    result = _describe(chosen, model, request.bounds, seconds, output)
+    if json:
+        print_json({"data": summary, **result})
+    else:
+        typer.echo(_in_words(result))
+
+
+def _summarise(ratings: Ratings) -> dict[str, Any]:
+    """What the ratings are like."""
+    import numpy as np
+
+    def spread(indptr: Any) -> dict[str, float]:
+        counts = np.diff(indptr)
+        counts = counts[counts > 0]
+        return {"least": int(counts.min()), "median": float(np.median(counts)), "most": int(counts.max())}
+
+    values = ratings.by_user.data
+    return {
+        "ratings": ratings.n_ratings,
+        "users": ratings.n_users,
+        "items": ratings.n_items,
+        "density": ratings.n_ratings / (ratings.n_users * ratings.n_items),
+        "lowest": float(values.min()),
+        "highest": float(values.max()),
+        "mean": float(values.mean()),
+        "std": float(values.std()),
+        "ratings_per_user": spread(ratings.by_user.indptr),
+        "ratings_per_item": spread(ratings.by_item.indptr),
+    }
+
+
+def _summary_in_words(name: str, summary: Mapping[str, Any]) -> str:
+    """The statistics for readers."""
+
+    def spread(kind: str) -> str:
+        of = summary[f"ratings_per_{kind}"]
+        return f"{in_a_sentence(of['least'])} to {in_a_sentence(of['most'])}, median {in_a_sentence(of['median'])}"
+
+    lowest, highest, mean, std = (in_a_sentence(summary[key]) for key in ("lowest", "highest", "mean", "std"))
+    return (
+        f"{name}: {summary['ratings']:,} ratings by {summary['users']:,} users of {summary['items']:,} items "
+        f"({percent(summary['density'])} of all pairs)\n"
+        f"ratings: {lowest} to {highest}, mean {mean}, standard deviation {std}\n"
+        f"ratings of a user: {spread('user')}; of an item: {spread('item')}"
+    )
+
+
+def _describe(model: Any, name: str, bounds: Any, seconds: float, output: Path) -> dict[str, Any]:
+    from boundrec.cli.model_request import declares
+
+    found = {
+        "model": name,
+        "bounds": list(bounds),
+        "sweeps": model.n_iter_,
+        "objective": model.objectives_[-1],
+        "seconds": seconds,
+    }
+    if declares(model.predict, "return_range"):
+        found["outside_own_range"] = model.infeasible_share_
+    return {**found, "output": str(output), "bytes": output.stat().st_size}
+
+
+def _in_words(result: dict[str, Any]) -> str:
+    low, high = ("none" if end is None else in_a_sentence(end) for end in result["bounds"])
+    text = (
+        f"{result['model']}: bounds {low} to {high}, {result['sweeps']} sweeps in {result['seconds']:.1f} s, "
+        f"objective {in_a_sentence(result['objective'])}\n"
+    )
+    if result.get("outside_own_range"):
+        text += f"contradictions: {percent(result['outside_own_range'])} of the ratings lie outside their own range\n"
+    return text + f"wrote {result['output']} ({size(result['bytes'])})"

@@ -1,0 +1,297 @@
+"""How good models are on ratings that they have not seen: what evaluate, compare and tune have in common."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from boundrec import metrics, splits
+from boundrec.arrays import Bools, Codes, Floats
+from boundrec.baselines import MeanPredictor, first_unseen
+from boundrec.cli.bounds import Ends
+from boundrec.cli.console import say
+from boundrec.cli.model_request import Request, train
+from boundrec.cli.wording import in_one_sentence
+from boundrec.report.words import percent
+from boundrec.top_n import Seen
+
+if TYPE_CHECKING:
+    from boundrec.cli.rating_tables import RatingTable
+    from boundrec.data.ids import IdIndex
+    from boundrec.data.ratings import Ratings
+
+#: What the table calls the mean with user and item offsets.
+MEANS = "mean + offsets"
+#: What the table calls the items in the order of their numbers of training ratings.
+POPULARITY = "popularity"
+#: Users whose lists are measured: so many tell as much as all of them.
+MOST_LISTS = 10_000
+#: Random pairs of any user and any item, to see where predictions lie.
+RANDOM_PAIRS = 200_000
+#: Parts of the predictions that the plot of a comparison shows.
+QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
+
+
+class Parts(NamedTuple):
+    """Ratings to learn from and ratings to be judged by."""
+
+    training: Ratings
+    test: Ratings
+    by_time: bool
+
+    def cold(self) -> Bools:
+        """Which test ratings have a user or an item without a training rating."""
+        of_users, of_items = (np.diff(side.indptr) for side in (self.training.by_user, self.training.by_item))
+        user, item = _codes(self.test, self.training.users, self.training.items)
+        return ~((user >= 0) & (of_users[user] > 0) & (item >= 0) & (of_items[item] > 0))
+
+
+def _codes(of: Ratings, users: IdIndex, items: IdIndex) -> tuple[Codes, Codes]:
+    """Row numbers that others have for the user and the item of each rating; −1 for those they do not know."""
+    return users.codes(of.users.ids)[of.user_of_rating()], items.codes(of.items.ids)[of.by_user.indices]
+
+
+def divide(table: RatingTable, share: float, seed: int) -> Parts:
+    """Hold out random ratings, or the latest where the table has times."""
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"--share {share:g}: give a share above 0 and below 1.")
+    ratings, times = table.ratings, table.read.times
+    assert ratings.rows is not None
+    as_read = np.argsort(ratings.rows)  # a split is of the rows of a file, in their order
+    held = np.zeros(ratings.n_ratings, bool)
+    if times is not None:
+        held[as_read] = splits.last_share(times[ratings.rows[as_read]], share)
+    else:
+        users, items = ratings.user_of_rating()[as_read], ratings.by_user.indices[as_read]
+        held[as_read] = splits.hold_out(users, items, share, seed, protect=False)
+    return Parts(ratings.keep(~held), ratings.keep(held), times is not None)
+
+
+def parts_in_words(parts: Parts) -> str:
+    """How many ratings are on each side, and how many of the test ratings nothing is known about."""
+    cold = float(parts.cold().mean())
+    how = "the latest" if parts.by_time else "random ones"
+    what = f"{parts.training.n_ratings:,} ratings to learn from, {parts.test.n_ratings:,} held out ({how})"
+    return what + (f"; {percent(cold)} of these have a user or an item that is new" if cold else "")
+
+
+@dataclass
+class Measured:
+    """One model on one test part: NaN and nothing for what it does not have, and why, where it failed."""
+
+    name: str
+    rmse: float = math.nan
+    mae: float = math.nan
+    outside: float = math.nan
+    ranking: dict[str, float] = field(default_factory=dict)
+    seconds: float = math.nan
+    reach: list[float] = field(default_factory=list)
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures by name."""
+        return {
+            "model": self.name,
+            "rmse": self.rmse,
+            "mae": self.mae,
+            "outside_bounds": self.outside,
+            **self.ranking,
+            "seconds": self.seconds,
+            **({} if self.error is None else {"error": self.error}),
+        }
+
+
+class Learnt(NamedTuple):
+    """What models learn from: who has rated what, and, where that is known, how."""
+
+    users: IdIndex
+    items: IdIndex
+    seen: Seen
+    mean: float
+    ratings: Ratings | None
+
+    @classmethod
+    def of(cls, ratings: Ratings) -> Learnt:
+        """All of some ratings."""
+        return cls(ratings.users, ratings.items, Seen.of(ratings), float(np.mean(ratings.by_user.data)), ratings)
+
+    @classmethod
+    def by(cls, model: Any) -> Learnt:
+        """What a fitted model keeps of its ratings."""
+        return cls(model.user_ids_, model.item_ids_, model.fitted_.seen, model.mean_, model.fitted_.ratings)
+
+    def counts(self) -> Codes:
+        """Number of ratings of each item."""
+        return np.bincount(self.seen.indices, minlength=len(self.items))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What every model of a table is judged by: the same held-out ratings and the same liked items.
+
+    ``n`` is the length of the lists; None measures none.
+    """
+
+    learnt: Learnt
+    test: Ratings
+    bounds: Ends
+    n: int | None
+    #: Look at the predictions of all pairs of a user and an item, and not only of random ones.
+    every_pair: bool = False
+
+    @classmethod
+    def of(cls, parts: Parts, bounds: Ends, n: int | None) -> Trial:
+        """Of the two parts of a table."""
+        return cls(Learnt.of(parts.training), parts.test, bounds, n)
+
+    @cached_property
+    def liked(self) -> Liked | None:
+        """What good lists have in them; None, and a word about it, where nothing is known of that."""
+        row, column = self.test_codes()
+        known = (row >= 0) & (np.diff(self.learnt.seen.indptr)[row] > 0)
+        known &= (column >= 0) & (self.learnt.counts()[column] > 0)
+        liked = known & (self.test.by_user.data >= self.learnt.mean)
+        if not liked.any():
+            say("No held-out rating of a known user and item is at or above the mean: lists cannot be measured.")
+            return None
+        rows = np.unique(row[liked])
+        if len(rows) > MOST_LISTS:
+            rows = np.sort(np.random.default_rng(0).choice(rows, MOST_LISTS, replace=False))
+            liked &= np.isin(row, rows)
+        users, items = (
+            index.ids[codes[liked]] for index, codes in ((self.learnt.users, row), (self.learnt.items, column))
+        )
+        return Liked(users, items, rows)
+
+    @cached_property
+    def pairs(self) -> tuple[Codes, Codes]:
+        """Row numbers of users and items, to see where predictions lie."""
+        n_users, n_items = len(self.learnt.users), len(self.learnt.items)
+        if self.every_pair:
+            users, items = np.divmod(np.arange(n_users * n_items), n_items)
+            return users, items
+        rng = np.random.default_rng(0)
+        return rng.integers(0, n_users, RANDOM_PAIRS), rng.integers(0, n_items, RANDOM_PAIRS)
+
+    def predict_pairs(self, predict: Callable[[Codes, Codes], Floats]) -> Floats:
+        """The predictions of these pairs, so many at a time."""
+        users, items = self.pairs
+        blocks = (slice(start, start + RANDOM_PAIRS) for start in range(0, users.size, RANDOM_PAIRS))
+        return np.concatenate([predict(users[block], items[block]) for block in blocks])
+
+    def test_codes(self) -> tuple[Codes, Codes]:
+        """Row numbers of the users and the items of the held-out ratings; −1 for those that are new."""
+        return _codes(self.test, self.learnt.users, self.learnt.items)
+
+
+class Liked(NamedTuple):
+    """Held-out pairs of ids that are rated at or above the mean, and the row numbers of their users."""
+
+    user: NDArray[Any]
+    item: NDArray[Any]
+    rows: Codes
+
+
+# --- what is trivial ------------------------------------------------------------------------------------------
+
+
+def measure_trivial(trial: Trial) -> list[Measured]:
+    """What every model has to be better than; the offsets only where the ratings behind them are known."""
+    means = [] if trial.learnt.ratings is None else [_measure_means(trial, trial.learnt.ratings)]
+    return [*means, *([] if trial.n is None else [_measure_popularity(trial)])]
+
+
+def _measure_means(trial: Trial, ratings: Ratings) -> Measured:
+    """The mean with user and item offsets, and lists by these predictions."""
+    began = time.perf_counter()
+    pairs = np.column_stack((ratings.user_of_rating(), ratings.by_user.indices))
+    model = MeanPredictor().fit(pairs, ratings.by_user.data.astype(np.float64))
+    seconds = time.perf_counter() - began
+    random = trial.predict_pairs(lambda users, items: model.predict(np.column_stack((users, items))))
+    found = _measured(MEANS, trial, model.predict(np.column_stack(trial.test_codes())), random)
+    found.ranking = _ranking_by(model.items, trial)
+    found.seconds = seconds
+    return found
+
+
+def _measure_popularity(trial: Trial) -> Measured:
+    """The items that most have rated, for everybody: lists without ratings."""
+    began = time.perf_counter()
+    counts = trial.learnt.counts()
+    seconds = time.perf_counter() - began
+    return Measured(POPULARITY, ranking=_ranking_by(counts, trial), seconds=seconds)
+
+
+def _ranking_by(scores: NDArray[Any], trial: Trial) -> dict[str, float]:
+    """Measures of lists in one order for everybody: rated items by score, equal scores in the order of the items."""
+    if trial.n is None or trial.liked is None:
+        return {}
+    rated = np.flatnonzero(trial.learnt.counts())
+    order = rated[np.argsort(-scores[rated], kind="stable")]
+    lists = first_unseen(order, trial.learnt.seen, trial.liked.rows, trial.n)
+    ids = trial.learnt.items.ids.astype(object)[lists]
+    ids[lists < 0] = None
+    return _ranking(ids, trial.learnt.users.ids[trial.liked.rows], trial.liked, trial.n)
+
+
+# --- one model ------------------------------------------------------------------------------------------------
+
+
+def fit_and_measure(request: Request, trial: Trial, history: Ratings | None = None) -> Measured:
+    """Fit a model to the training part and measure it on the other."""
+    assert trial.learnt.ratings is not None
+    model = request.model()
+    seconds = train(model, trial.learnt.ratings, request.name, history)
+    return measure(model, request.name, trial, seconds)
+
+
+def fit_or_fail(request: Request, trial: Trial) -> Measured:
+    """As `fit_and_measure`, but whatever goes wrong is a result as well: the others of a table go on."""
+    try:
+        return fit_and_measure(request, trial)
+    except Exception as error:
+        return Measured(request.name, error=in_one_sentence(error))
+
+
+def measure(model: Any, name: str, trial: Trial, seconds: float = math.nan) -> Measured:
+    """Measure a fitted model, which took so many seconds to fit."""
+    from boundrec.data.columns import pair_array
+
+    user_ids, item_ids = trial.learnt.users.ids, trial.learnt.items.ids
+    random = trial.predict_pairs(lambda users, items: model.predict(pair_array(user_ids[users], item_ids[items])))
+    found = _measured(name, trial, model.predict(trial.test.to_pairs()[0]), random)
+    found.seconds = seconds
+    if trial.n is not None and trial.liked is not None:
+        users = trial.learnt.users.ids[trial.liked.rows]
+        lists, _ = model.recommend(users, n=trial.n)
+        found.ranking = _ranking(lists, users, trial.liked, trial.n)
+    return found
+
+
+def _measured(name: str, trial: Trial, predictions: Floats, random: Floats) -> Measured:
+    return Measured(
+        name,
+        metrics.rmse(trial.test.by_user.data, predictions),
+        metrics.mae(trial.test.by_user.data, predictions),
+        metrics.out_of_range_share(random, *trial.bounds),
+        reach=np.quantile(random, QUANTILES).tolist(),
+    )
+
+
+def _ranking(lists: NDArray[Any], users: NDArray[Any], liked: Liked, n: int) -> dict[str, float]:
+    """How many liked items are in the lists of some users."""
+    held = liked.user, liked.item, users, lists
+    return {
+        f"ndcg@{n}": metrics.ndcg_at_k(*held, n),
+        f"recall@{n}": metrics.recall_at_k(*held, n),
+        f"precision@{n}": metrics.precision_at_k(*held, n),
+        f"mrr@{n}": metrics.mrr(*held, n),
+    }

@@ -1,0 +1,59 @@
+"""``boundrec info``: what a model file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import print_json
+from boundrec.registry import command_name
+from boundrec.report.words import in_a_sentence, size
+
+if TYPE_CHECKING:
+    pass
+
+EXAMPLES = "Example: boundrec info model.safetensors --json"
+
+
+def info(model: options.ModelFile, json: options.Json = False) -> None:
+    """Say what a model file holds."""
+    import boundrec
+
+    fitted = boundrec.load(model)
+    found = _facts(fitted, model)
+    if json:
+        print_json(found)
+        return
+    typer.echo(f"{model}: {found['model']} ({found['class']}), {size(found['bytes'])}")
+    typer.echo(f"users: {found['users']:,}   items: {found['items']:,}   ratings: {found['ratings']:,}")
+    typer.echo(f"bounds: {' to '.join('none' if end is None else in_a_sentence(end) for end in found['bounds'])}")
+    typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
+    kept = "yes" if found["ratings_kept"] else "no"
+    typer.echo(f"mean rating: {in_a_sentence(found['mean'])}   ratings kept in the file: {kept}")
+    settings = ", ".join(f"{name}={value!r}" for name, value in found["settings"].items())
+    typer.echo(f"settings: {settings}")
+
+
+def _facts(model: Any, path: Path) -> dict[str, Any]:
+    from boundrec.cli.bounds import bounds_of
+    from boundrec.cli.held_out import Learnt
+
+    learnt = Learnt.by(model)
+    settings = {name: value for name, value in model.get_params().items() if isinstance(value, (str, int, float, bool))}
+    return {
+        "model": command_name(model),
+        "class": type(model).__name__,
+        "bytes": path.stat().st_size,
+        "users": model.n_users_,
+        "items": model.n_items_,
+        "ratings": int(learnt.seen.indices.size),
+        "ratings_kept": learnt.ratings is not None,
+        "bounds": list(bounds_of(model)),
+        "mean": model.mean_,
+        "sweeps": model.n_iter_,
+        "objective": model.objectives_[-1],
+        "settings": settings,
+    }

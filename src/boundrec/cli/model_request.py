@@ -1,0 +1,104 @@
+"""Which model to fit, as the options say it, and fitting it."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from boundrec.cli.bounds import Ends
+from boundrec.cli.console import live_objective
+from boundrec.cli.wording import in_command_words
+from boundrec.notes import Interrupted
+from boundrec.registry import entry_of_command
+
+if TYPE_CHECKING:
+    from boundrec.data.ratings import Ratings
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which model to fit, as the options say it."""
+
+    name: str
+    bounds: Ends
+    k: int = 20
+    sweeps: int | None = None
+    seed: int = 0
+    threads: int | None = None
+    settings: Mapping[str, Any] | None = None
+
+    def with_bounds(self, bounds: Ends) -> Request:
+        """The same request within these bounds."""
+        return replace(self, bounds=bounds)
+
+    def model(self) -> Any:
+        """The model, not fitted yet; settings that make no sense are asked wrongly."""
+        entry = entry_of_command(self.name)
+        kind = entry.load()
+        known = kind().get_params()
+        unknown = [name for name in self.settings or () if name not in known]
+        if unknown:
+            raise typer.BadParameter(
+                f"{self.name} has no setting {unknown[0]!r}. There are: {', '.join(sorted(known))}."
+            )
+        own = {"n_factors": self.k, "bounds": self.bounds, "random_state": self.seed, "n_jobs": self.threads}
+        if self.sweeps is not None:
+            own["max_iter"] = self.sweeps
+        model = kind(**{**entry.settings, **own, **(self.settings or {})})
+        try:
+            model.check_settings()
+        except (TypeError, ValueError) as error:
+            raise typer.BadParameter(in_command_words(str(error))) from None
+        return model
+
+
+def parse_settings(given: Sequence[str] | None) -> dict[str, Any]:
+    """NAME=VALUE pairs: numbers, true, false, none, and words."""
+    settings = {}
+    for pair in given or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"--set {pair}: write NAME=VALUE, such as ridge=0.1.")
+        settings[name.strip()] = parse_value(value.strip())
+    return settings
+
+
+def parse_value(text: str) -> Any:
+    """A number, true, false or none where it is one, else the text itself."""
+    try:
+        return json.loads({"none": "null"}.get(text.lower(), text.lower()))
+    except ValueError:
+        return text
+
+
+def declares(method: Callable[..., Any], name: str) -> bool:
+    """Whether a method of a model takes such an argument: by that models say what they can do."""
+    return name in signature(method).parameters
+
+
+def train(
+    model: Any, ratings: Ratings, name: str, history: Ratings | None = None, *, keep_when_interrupted: bool = False
+) -> float:
+    """Fit with a live objective; returns the seconds.
+
+    Ctrl-C ends everything, or, to keep the model of the last sweep, only the fit.
+    """
+    if history is not None and not declares(model.fit, "history"):
+        raise typer.BadParameter(f"--history: {name} has one range for all; only mbmf and bayesian learn from history.")
+    began = time.perf_counter()
+    with live_objective(name, model.most_iterations()) as callback, warnings.catch_warnings():
+        if not keep_when_interrupted:
+            warnings.simplefilter("error", Interrupted)
+        try:
+            past = {} if history is None else {"history": history}
+            model.fit(ratings, callback=callback, **past)
+        except Interrupted as interrupted:
+            raise KeyboardInterrupt from interrupted
+    return time.perf_counter() - began

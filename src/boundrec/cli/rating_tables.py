@@ -1,0 +1,395 @@
+"""Ratings out of the tables people have: which column is which, ids as row numbers, every value checked.
+
+Ids are text in a CSV file, and stay text ("007" is not 7) unless every id of the column is a plain whole number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.cli.console import say
+from boundrec.cli.table_files import TableFile
+from boundrec.data.columns import short
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import LARGEST, Ratings, RatingsError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Codes = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+#: Usual names of the columns, in small letters without any other signs, the likeliest first.
+USUAL_NAMES = {
+    "user": "userid user uid useridx username customerid customer reviewerid reviewer accountid account memberid "
+    "member visitorid personid person viewer who u",
+    "item": "itemid item iid itemidx movieid movie filmid film productid product asin parentasin isbn bookid book "
+    "songid song trackid track artistid artist businessid business gameid game animeid jokeid joke articleid article "
+    "recipeid recipe venueid venue placeid place shopid title what i",
+    "rating": "rating ratings score stars star overall value bookrating userrating grade points count plays playcount "
+    "listens quantity amount weight r",
+}
+WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The names of the columns asked for; None is to be guessed."""
+
+    user: str | None = None
+    item: str | None = None
+    rating: str | None = None
+    time: str | None = None
+
+
+class Ids(NamedTuple):
+    """A column of ids: the distinct ones, and the row number of each entry's."""
+
+    distinct: IdIndex
+    codes: Codes
+
+    def column(self) -> NDArray[Any]:
+        """The ids, one an entry."""
+        column: NDArray[Any] = self.distinct.ids[self.codes]
+        return column
+
+    def at(self, entries: slice | NDArray[np.integer]) -> Ids:
+        """The same ids for some of the entries."""
+        return Ids(self.distinct, self.codes[entries])
+
+
+@dataclass(frozen=True)
+class RatingRows:
+    """Ratings as they were read, row by row; a pair may be there more than once."""
+
+    file: TableFile
+    names: Mapping[str, str]
+    users: Ids
+    items: Ids
+    values: Floats
+    times: NDArray[Any] | None
+    filled: NDArray[np.int64] | None  # rows of the file that these are; None where all of them are here
+
+    def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingRows:
+        """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
+        return replace(self, users=ids_like(self.users, users), items=ids_like(self.items, items))
+
+    def settled(self, duplicates: str) -> RatingTable:
+        """Each pair once: pairs that come more than once are refused ("raise"), or their "last" or "mean" is taken."""
+        try:
+            ratings = Ratings.from_codes(self.users, self.items, self.values, duplicates)
+        except RatingsError as error:
+            user, item = error.pair
+            raise ValueError(
+                f"{self.file.name}: {error.count:,} ratings are of a pair that was rated before "
+                f"(first: user {user!r}, item {item!r}, {' and '.join(map(self.place, error.rows))}): "
+                "pass --duplicates last or --duplicates mean, or give each pair once."
+            ) from None
+        names = (self.names["user"], self.names["item"]) if self.file.has_header else None
+        return RatingTable(self, replace(ratings, names=names))
+
+    def place(self, row: int) -> str:
+        """Where in the file one of these rows is."""
+        return self.file.place(row if self.filled is None else int(self.filled[row]))
+
+
+@dataclass(frozen=True)
+class RatingTable:
+    """Ratings out of a file, each pair once, and the rows that they came in."""
+
+    read: RatingRows
+    ratings: Ratings
+
+    def check_bounds(self, bounds: tuple[float | None, float | None]) -> None:
+        """Refuse ratings outside declared bounds, with the first one's place; an end that is None is open."""
+        try:
+            self.ratings.check_bounds(bounds)
+        except RatingsError as error:
+            ends = " to ".join("none" if end is None else f"{end:g}" for end in bounds)
+            raise ValueError(
+                f"{self.read.file.name}: {error.count:,} of {error.total:,} ratings lie outside the bounds "
+                f"{ends} (first: {error.value:g} in {self.read.place(error.rows[0])}): widen them or correct these."
+            ) from None
+
+
+def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
+    """Two columns of ids as one frame, each with its own type."""
+    import polars as pl
+
+    return pl.DataFrame([id_series(users).alias("user"), id_series(items).alias("item")])
+
+
+def are_mixed(ids: Any) -> bool:
+    """Whether ids are of several types, or of one that a table has no column for: they are written as text."""
+    plain = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    return not set(map(type, plain)) <= {int} and not set(map(type, plain)) <= {str}
+
+
+def as_text(ids: pl.Series) -> pl.Series:
+    """A column of ids as text."""
+    import polars as pl
+
+    return pl.Series(ids.name, list(map(str, ids.to_list())), dtype=pl.String)
+
+
+def id_series(ids: NDArray[Any]) -> pl.Series:
+    """Ids as a column of whole numbers, of text, or, where they are of several types, of objects."""
+    import polars as pl
+
+    if ids.dtype != object:
+        return pl.Series(ids)
+    plain = ids.tolist()
+    return pl.Series(plain, dtype=pl.Object if are_mixed(ids) else None)
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def read_table(path: Path, columns: ColumnNames, header: bool | None) -> RatingRows:
+    """Ratings from a file, with a word about what was guessed."""
+    return read_ratings(TableFile.open(path, header), columns, say)
+
+
+def read_same_columns(path: Path, table: RatingTable, header: bool | None) -> RatingRows:
+    """Ratings from another file with the columns and the kind of ids of one that was read before."""
+    names = {role: name for role, name in table.read.names.items() if role != "time"}
+    other = read_table(path, ColumnNames(**names), header)
+    return other.with_ids_like(table.ratings.users, table.ratings.items)
+
+
+def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
+    """Read a table of ratings and check every value.
+
+    Parameters
+    ----------
+    file
+        The table.
+    asked
+        Names of its columns; those that are None are guessed, a time is read only when asked for.
+    tell
+        Is told what was guessed.
+    """
+    names = choose_columns(file, asked, ("user", "item", "rating"), tell)
+    if asked.time is not None:
+        names["time"] = _existing(file, asked.time, "time")
+    frame, rows = _read(file, names)
+    values = _numbers(file, frame, names["rating"], rows)
+    times = _times(file, frame["time"], names["time"], rows) if "time" in names else None
+    users, items = (_encode(file, frame, role, names[role], rows) for role in ("user", "item"))
+    return RatingRows(file, names, users, items, values, times, rows)
+
+
+def read_pairs(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> tuple[Ids, Ids, dict[str, str]]:
+    """Read two columns of ids; also returns their names."""
+    names = choose_columns(file, asked, ("user", "item"), tell)
+    frame, rows = _read(file, names)
+    users, items = (_encode(file, frame, role, names[role], rows) for role in ("user", "item"))
+    return users, items, names
+
+
+def read_ids(file: TableFile, role: str, asked: str | None, tell: Callable[[str], object]) -> list[str]:
+    """The distinct ids of one column, as text: the only column there is, the one asked for or the one guessed."""
+    if asked is None and len(file.columns) == 1:
+        asked = file.columns[0]
+    names = choose_columns(file, ColumnNames(**{role: asked}), (role,), tell)
+    frame, rows = _read(file, names)
+    return list(map(str, _encode(file, frame, role, names[role], rows).distinct.ids.tolist()))
+
+
+def choose_columns(
+    file: TableFile, asked: ColumnNames, roles: Sequence[str], tell: Callable[[str], object]
+) -> dict[str, str]:
+    """Which column plays each role: the one asked for, else the first with a usual name, else the role's place."""
+    given = {role: _existing(file, name, role) for role in roles if (name := getattr(asked, role)) is not None}
+    for one, other in combinations(given, 2):
+        if given[one] == given[other]:
+            raise ValueError(
+                f"{file.name}: --{one} and --{other} name the same column, {given[one]!r}: give each its own."
+            )
+    guessed: dict[str, str] = {}
+    for role in roles:
+        if role in given:
+            continue
+        free = [column for column in file.columns if column not in {*given.values(), *guessed.values()}]
+        guessed[role] = _guess(role, free) if file.has_header else (free[0] if free else "")
+        if not guessed[role]:
+            raise ValueError(
+                f"{file.name}: no column looks like the {role}'s; name it with --{role}. "
+                f"There are: {_listed(file.columns)}."
+            )
+    if guessed:
+        if file.has_header:
+            tell("Columns: " + ", ".join(f"{role} is {name!r}" for role, name in guessed.items()) + ".")
+        else:
+            parts = ", ".join(f"{role} is column {name}" for role, name in guessed.items())
+            tell(f"The first line has a number in it, so there is no header: {parts}.")
+    return {role: given.get(role) or guessed[role] for role in roles}
+
+
+def _existing(file: TableFile, name: str, role: str) -> str:
+    if name not in file.columns:
+        option = "--by-time" if role == "time" else f"--{role}"
+        raise ValueError(f"{file.name} has no column {name!r} ({option}). There are: {_listed(file.columns)}.")
+    return name
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(name if name.isprintable() and len(name) <= 60 else short(name) for name in columns[:20])
+    return shown if len(columns) <= 20 else f"{shown} and {len(columns) - 20} more"
+
+
+def _guess(role: str, columns: Sequence[str]) -> str:
+    plain = {re.sub(r"[^a-z0-9]", "", column.lower()): column for column in reversed(columns)}
+    return next((plain[name] for name in USUAL_NAMES[role].split() if name in plain), "")
+
+
+def _read(file: TableFile, names: Mapping[str, str]) -> tuple[pl.DataFrame, NDArray[np.int64] | None]:
+    """The columns by role, without empty lines; and the rows of the file that they are, where some were empty."""
+    import polars as pl
+
+    columns = list(dict.fromkeys(names.values()))
+    by_role = (pl.col(name).alias(role) for role, name in names.items())
+    frame = file.collect(file.scan(columns).select(by_role), columns)
+    if not len(frame):
+        raise ValueError(f"{file.name} has a header and no rows.")
+    if file.format != "ndjson" and all(column.null_count() for column in frame.get_columns()):
+        filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+        if not filled.all():
+            frame, rows = frame.filter(filled), np.flatnonzero(filled)
+            if not len(frame):
+                raise ValueError(f"{file.name} has a header and no rows.")
+            return frame, rows
+    return frame, None
+
+
+def _encode(file: TableFile, frame: pl.DataFrame, role: str, name: str, rows: NDArray[np.int64] | None) -> Ids:
+    """Ids and their codes, numbered by first appearance."""
+    import polars as pl
+
+    column = _as_ids(file, frame[role], role, name, rows)
+    if column.dtype == pl.String:
+        column = column.replace("", None) if (column == "").any() else column
+    if column.null_count():
+        raise _wrong(file, int(column.is_null().arg_max() or 0), rows, f"has no {role} in the column {name!r}")
+    if column.dtype.is_integer():
+        return Ids(*IdIndex.encode(column.to_numpy(), role))
+    distinct = column.unique(maintain_order=True)
+    numbers = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
+    codes = column.to_frame("id").join(numbers, on="id", how="left", maintain_order="left")["code"].to_numpy()
+    return Ids(IdIndex(plain_ids(distinct.to_list())), codes)
+
+
+def _as_ids(file: TableFile, column: pl.Series, role: str, name: str, rows: NDArray[np.int64] | None) -> pl.Series:
+    """A column as whole numbers or text, which is all that ids are here; missing ones stay missing."""
+    import polars as pl
+
+    kind = column.dtype
+    if kind == pl.String or kind.is_integer():
+        return column.cast(pl.String) if kind == pl.Int128 else column  # NumPy has no such integers
+    if kind.is_float():
+        column = column.fill_nan(None)
+        whole = column.cast(pl.Int64, strict=False)
+        if (whole == column).all() and whole.null_count() == column.null_count():
+            return whole
+    try:
+        if not kind.is_nested():
+            return column.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        if kind == pl.Binary:
+            row = next(row for row, one in enumerate(column) if one is not None and not _is_text(one))
+            raise _wrong(file, row, rows, f"has {column[row]!r}, not UTF-8 text, in the column {name!r}") from None
+    raise ValueError(f"{file.name}: the column {name!r} holds {kind}, not ids; name another with --{role}.")
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def plain_ids(ids: list[str]) -> NDArray[Any]:
+    """Whole numbers as such when all ids are, else text."""
+    if all(map(WHOLE.fullmatch, ids)):
+        with suppress(OverflowError):
+            return np.array(list(map(int, ids)), dtype=np.int64)
+    return np.array(ids, dtype=object)
+
+
+def _numbers(file: TableFile, frame: pl.DataFrame, name: str, rows: NDArray[np.int64] | None) -> Floats:
+    """The ratings; text, nothing and what is not finite are refused with their place."""
+    import polars as pl
+
+    column = frame["rating"]
+    if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
+        raise ValueError(
+            f"{file.name}: the column {name!r} holds {column.dtype}, not numbers; name another with --rating."
+        )
+    parsed = column.cast(pl.Float64, strict=False)
+    good = parsed.is_finite().fill_null(False)
+    if good.all() and (large := parsed.abs() > LARGEST).any():
+        row = int(large.arg_max() or 0)
+        what = f"has {column[row]!r}, too large to be squared, in the column {name!r}: divide all by a constant"
+        raise _wrong(file, row, rows, what)
+    if not good.all():
+        row = int((~good).arg_max() or 0)
+        value = column[row]
+        is_text = value not in (None, "")
+        wrong = f"has {value!r}, not a rating," if is_text else "has no rating"
+        others = len(good) - int(good.sum()) - 1
+        more = f" ({others:,} more like it)" if others else ""
+        raise _wrong(file, row, rows, f"{wrong} in the column {name!r}{more}")
+    return np.asarray(parsed.to_numpy(), np.float64)
+
+
+def _times(file: TableFile, column: pl.Series, name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
+    """Times as numbers: numbers as they are, dates and times by the microsecond."""
+    import polars as pl
+
+    parsed = column
+    if column.dtype == pl.String:
+        parsed = column.cast(pl.Float64, strict=False)
+        if parsed.null_count() == len(column):
+            parsed = column.str.to_datetime(strict=False)
+    if parsed.dtype in (pl.Date, pl.Datetime):
+        parsed = parsed.cast(pl.Datetime("us")).to_physical()
+    if not parsed.dtype.is_numeric():
+        raise ValueError(f"{file.name}: the column {name!r} holds {column.dtype}, not times; name another.")
+    good = parsed.cast(pl.Float64).is_finite().fill_null(False)
+    if not good.all():
+        row = int((~good).arg_max() or 0)
+        raise _wrong(file, row, rows, f"has {column[row]!r}, not a time, in the column {name!r}")
+    return (parsed if parsed.dtype.is_integer() and parsed.dtype != pl.Int128 else parsed.cast(pl.Float64)).to_numpy()
+
+
+def _wrong(file: TableFile, row: int, rows: NDArray[np.int64] | None, what: str) -> ValueError:
+    return ValueError(f"{file.name}: {file.place(row if rows is None else int(rows[row]))} {what}.")
+
+
+# --- ids of a model -----------------------------------------------------------------------------------------
+
+
+def ids_like(ids: Ids, index: IdIndex) -> Ids:
+    """The same ids of the kind that a model has."""
+    if ids.distinct.ids.dtype == index.ids.dtype == np.int64:
+        return ids
+    found = as_ids_of(index, list(map(str, ids.distinct.ids.tolist())))
+    return ids._replace(distinct=IdIndex.encode(found)[0])
+
+
+def as_ids_of(index: IdIndex, text: Sequence[str]) -> list[Any]:
+    """Ids that were typed or read as text, as the model has them: "7" is 7 where its ids are whole numbers."""
+    if index.ids.dtype == object and all(isinstance(one, str) for one in index.ids.tolist()):
+        return list(text)
+    known = index.codes(list(text)) >= 0
+    return [one if found or not WHOLE.fullmatch(one) else int(one) for one, found in zip(text, known, strict=True)]

@@ -1,0 +1,103 @@
+"""``boundrec recommend``: items for some users or for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import live_count, say
+
+if TYPE_CHECKING:
+    pass
+
+EXAMPLES = """Examples:
+
+boundrec recommend model.safetensors 42
+
+boundrec recommend model.safetensors -n 20 -o recommendations.parquet
+
+boundrec recommend model.safetensors --users new.csv --with-seen --json
+"""
+ROWS_AT_A_TIME = 100_000
+
+
+def recommend(
+    model: options.ModelFile,
+    users: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[USERS]...", help="Ids of users.", show_default="every user of the model"),
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="A table with a column of users.")
+    ] = None,
+    output: options.Output = None,
+    length: options.Length = 10,
+    with_seen: Annotated[bool, typer.Option("--with-seen", help="Also items that the user has rated.")] = False,
+    column: Annotated[
+        str | None, typer.Option("--user", help="The column of users in the file.", show_default="guessed")
+    ] = None,
+    header: options.Header = None,
+    threads: options.Threads = None,
+    json: options.JsonLines = False,
+) -> None:
+    """Recommend items to some users or to all: user, item, rank, score and the score's range, best first.
+
+    Items that a user has rated are left out.
+    """
+    import boundrec
+    from boundrec.cli.rating_tables import are_mixed, as_text
+    from boundrec.cli.row_writer import check_output, open_rows
+
+    options.refuse_to_overwrite_input(output, model, from_file)
+    check_output(output, "recommendations", json)
+    fitted = boundrec.load(model).set_params(n_jobs=threads)
+    wanted = _wanted_users(fitted, users, from_file, column, header)
+    batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
+    batches = fitted.recommend_batches(
+        wanted, length, exclude_seen=not with_seen, output="polars", batch_size=batch_size
+    )
+    users_asked = fitted.user_ids_.ids if wanted is None else wanted
+    mixed = [name for name, ids in (("user", users_asked), ("item", fitted.item_ids_.ids)) if are_mixed(ids)]
+    written = with_list = 0
+    with open_rows(output, json) as write, live_count("Recommending to users", len(users_asked)) as done:
+        for rows in batches:
+            write(rows.with_columns(as_text(rows[name]) for name in mixed))
+            written += len(rows)
+            with_list += int((rows["rank"] == 1).sum())
+            done(batch_size)
+    if not with_seen and fitted.on_unknown == "mean":  # then only those who have rated everything have no list
+        _say_who_has_no_list(len(users_asked) - with_list, len(users_asked))
+    if output is not None:
+        say(f"Wrote {written:,} recommendations to {output}")
+
+
+def _say_who_has_no_list(count: int, of: int) -> None:
+    if count:
+        say(f"Note: {count:,} of {of:,} users have rated every item and get no list; --with-seen lists them, too.")
+
+
+def _wanted_users(
+    model: Any, typed: list[str] | None, from_file: Path | None, column: str | None, header: bool | None
+) -> Any:
+    """The ids asked for, as the model has them, or None for all; those that it does not know are said."""
+    from boundrec.cli.rating_tables import as_ids_of, read_ids
+    from boundrec.cli.table_files import TableFile
+
+    if typed and from_file is not None:
+        raise typer.BadParameter("give users as arguments or with --users, not both.")
+    if from_file is not None:
+        typed = read_ids(TableFile.open(from_file, header), "user", column, say)
+    if not typed:
+        return None
+    broken = next((one for one in typed if one.encode(errors="replace") != one.encode(errors="surrogatepass")), None)
+    if broken is not None:
+        raise typer.BadParameter(f"user {broken!r} is not UTF-8 text: give ids as the model has them.")
+    ids = as_ids_of(model.user_ids_, list(dict.fromkeys(typed)))
+    unknown = [one for one, code in zip(ids, model.user_ids_.codes(ids), strict=True) if code < 0]
+    if unknown:
+        more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
+        say(f"Note: the model does not know user {unknown[0]!r}{more}.")
+    return ids

@@ -1,0 +1,95 @@
+"""``boundrec report``: a page about a model and ratings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import say
+from boundrec.registry import command_name
+
+if TYPE_CHECKING:
+    from boundrec.cli.rating_tables import RatingRows
+    from boundrec.report.model import Judged
+
+EXAMPLES = """Examples:
+
+boundrec report model.safetensors ratings.csv -o report.html
+
+boundrec report model.safetensors test.parquet -o report.html --rating stars
+"""
+#: Ratings that the page looks at; more would not change a plot.
+MOST_RATINGS = 500_000
+
+
+def report(
+    model: options.ModelFile,
+    ratings: options.RatingsFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page.")] = Path("report.html"),
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    header: options.Header = None,
+) -> None:
+    """Write a page about a model and ratings that needs nothing but itself.
+
+    Convergence, error by rating and by number of ratings, ranges and their widths, the surest and least sure items.
+    """
+    import boundrec
+    from boundrec.cli.rating_tables import ColumnNames, read_table
+    from boundrec.files import check_writable, whole_file
+    from boundrec.report.model import write_page
+
+    options.refuse_standard_output(output)
+    options.refuse_to_overwrite_input(output, model, ratings)
+    options.refuse_standard_output(output)
+    options.refuse_to_overwrite_input(output, model, ratings)
+    check_writable(output, "report")
+    fitted = boundrec.load(model)
+    rows = read_table(ratings, ColumnNames(user, item, rating), header)
+    rows = rows.with_ids_like(fitted.user_ids_, fitted.item_ids_)
+    source = "standard input" if str(ratings) == "-" else ratings.name
+    page = write_page(fitted, command_name(fitted), source, _judge(fitted, rows))
+    with whole_file(output) as file:
+        file.write(page.encode())
+    say(f"Wrote {output}")
+
+
+def _judge(model: Any, rows: RatingRows) -> Judged:
+    """The model's answers for the ratings, or for a random part where there are very many."""
+    import numpy as np
+
+    from boundrec.cli.held_out import Learnt
+    from boundrec.cli.predict import answers
+    from boundrec.data.columns import pair_array
+    from boundrec.report.model import Judged
+
+    drawn = np.arange(rows.values.size)
+    if drawn.size > MOST_RATINGS:
+        drawn = np.sort(np.random.default_rng(0).choice(drawn.size, MOST_RATINGS, replace=False))
+    users, items = rows.users.at(drawn), rows.items.at(drawn)
+    found = {
+        name: column.to_numpy() for name, column in answers(model, pair_array(users.column(), items.column())).items()
+    }
+    return Judged(
+        users=_rows(model.user_ids_, model.fitted_.users.trained, users),
+        items=_rows(model.item_ids_, model.fitted_.items.trained, items),
+        ratings=rows.values[drawn],
+        predictions=found["prediction"],
+        std=found.get("std"),
+        lower=found.get("lower"),
+        upper=found.get("upper"),
+        seen=Learnt.by(model).seen,
+        drawn_from=rows.values.size,
+    )
+
+
+def _rows(index: Any, seen: Any, ids: Any) -> Any:
+    """Row numbers in the model of the ids of each rating; −1 for those without a training rating."""
+    import numpy as np
+
+    codes = index.codes(ids.distinct.ids)[ids.codes]
+    return np.where((codes >= 0) & seen[codes], codes, -1)

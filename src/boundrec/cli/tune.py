@@ -1,0 +1,176 @@
+"""``boundrec tune``: a small grid of settings on the same held-out ratings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from boundrec.cli import options
+from boundrec.cli.console import print_json, print_table, say
+from boundrec.cli.options import Duplicated
+from boundrec.registry import entry_of_command
+
+if TYPE_CHECKING:
+    from boundrec.cli.bounds import Ends
+    from boundrec.cli.held_out import Measured
+    from boundrec.cli.rating_tables import RatingTable
+
+EXAMPLES = """Examples:
+
+boundrec tune ratings.csv
+
+boundrec tune ratings.csv --k 10,20,40
+
+boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=auto,0.05,0.1 --grid slack=1,1.5
+"""
+#: What tune tries where nothing else is asked for, by the model's settings.
+USUAL_RIDGES = "0.02,0.05,0.1"
+USUAL_FACTORS = "10,20,40"
+
+
+def tune(
+    ratings: options.RatingsFile,
+    k: Annotated[
+        str, typer.Option("--k", "-k", metavar="NUMBERS", help="Lengths of the factors, with commas between them.")
+    ] = USUAL_FACTORS,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="Values of a setting of the model, with commas between them; may be repeated.",
+            show_default=f"ridge={USUAL_RIDGES} where the model has a ridge",
+        ),
+    ] = None,
+    share: options.Share = 0.1,
+    by_time: options.ByTime = None,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
+    rating: options.RatingColumn = None,
+    header: options.Header = None,
+    bounds: options.Bounds = None,
+    duplicates: options.Duplicates = Duplicated.RAISE,
+    model: options.Model = options.USUAL_MODEL,
+    sweeps: options.Sweeps = None,
+    settings: options.Settings = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Try a small grid of settings on held-out ratings and print the command that fits with the best.
+
+    All are judged by the same held-out ratings; the best one's error on them flatters it a little. A mean with user and
+    item offsets is among them: settings that are not better than that have learnt nothing.
+
+    Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail, and
+    2, without a table, if none of them makes sense.
+    Ctrl-C ends the search with what is finished.
+    """
+    from boundrec.cli import held_out, trials
+    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
+    from boundrec.cli.model_request import Request, parse_settings
+    from boundrec.cli.rating_tables import ColumnNames, read_table
+
+    fixed = parse_settings(settings)
+    typed = read_bounds(bounds) or UNKNOWN
+    tried = list(_grid(k, grid, model, fixed))
+    asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
+    trials.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
+    table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
+    ends = choose_bounds(bounds, table)
+    parts = held_out.divide(table, share, seed)
+    say(held_out.parts_in_words(parts))
+    trial = held_out.Trial.of(parts, ends, None)
+    trivial = held_out.measure_trivial(trial)
+    names = [_pairs({"k": factors, **values}) for factors, values in tried]
+    found = trials.try_all([(name, one.with_bounds(ends)) for name, one in zip(names, asked, strict=True)], trial)
+    rows = [Candidate(*which, result) for which, result in zip(tried, found.results, strict=False)]
+    rows.sort(key=lambda row: trials.by_error(row.measured))
+    best = None
+    if rows and rows[0].measured.error is None:
+        data = _data_words(ratings, table, header, ends, duplicates)
+        best = shlex.join(["boundrec", "fit", *data, *_model_words(model, rows[0], fixed, sweeps, seed)])
+    _show_grid(rows, trivial, best, json)
+    found.end("candidate")
+
+
+class Candidate(NamedTuple):
+    """One combination of settings, and what came of it."""
+
+    k: int
+    values: dict[str, Any]
+    measured: Measured
+
+    def as_json(self) -> dict[str, Any]:
+        """Settings and figures by name."""
+        figures = self.measured.as_json()
+        names = [name for name in ("rmse", "mae", "seconds", "error") if name in figures]
+        return {"k": self.k, **self.values, **{name: figures[name] for name in names}}
+
+
+def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None, json: bool) -> None:
+    from boundrec.cli import trials
+
+    if json:
+        results, rivals = [row.as_json() for row in rows], [result.as_json() for result in trivial]
+        print_json({"results": results, "trivial": rivals, "command": best})
+        return
+    names = list(rows[0].values) if rows else []
+    lines = [(row.measured, [str(row.k), *(str(row.values[name]) for name in names)]) for row in rows]
+    lines += [(result, [result.name, *[trials.NO_FIGURE] * len(names)]) for result in trivial]
+    lines.sort(key=lambda line: trials.by_error(line[0]))
+    print_table(["k", *names, "RMSE", "MAE", "seconds"], [trials.short_row(*line) for line in lines])
+    if best is not None:
+        typer.echo(f"\n{best}")
+
+
+def _grid(k: str, grid: list[str] | None, model: str, fixed: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every combination, as the length of the factors and the other settings."""
+    from boundrec.cli.model_request import parse_value
+
+    try:
+        factors = [int(one) for one in k.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"--k {k}: give whole numbers with commas between them, such as 10,20,40.") from None
+    if grid is None:
+        ridge = entry_of_command(model).load()().get_params().get("ridge", "none") if "ridge" not in fixed else "none"
+        own = "auto," if ridge == "auto" else ""
+        grid = [f"ridge={own}{USUAL_RIDGES}"] if ridge != "none" else []
+    values: dict[str, list[Any]] = {}
+    for axis in grid:
+        name, equals, given = axis.partition("=")
+        if not equals or not given:
+            raise typer.BadParameter(f"--grid {axis}: write NAME=VALUE,VALUE such as ridge=0.05,0.1.")
+        values[name] = [parse_value(one) for one in given.split(",")]
+    for one in factors:
+        for combination in product(*values.values()):
+            yield one, dict(zip(values, combination, strict=True))
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _data_words(
+    ratings: Path, table: RatingTable, header: bool | None, bounds: Ends, duplicates: Duplicated
+) -> list[str]:
+    from boundrec.cli.bounds import as_typed
+
+    words = [str(ratings), "-o", "model.safetensors"]
+    words += [] if header is None else ["--header" if header else "--no-header"]
+    for role in ("user", "item", "rating"):
+        words += [f"--{role}", table.read.names[role]]
+    words += ["--bounds", *map(as_typed, bounds)]
+    return words + (["--duplicates", duplicates.value] if duplicates is not Duplicated.RAISE else [])
+
+
+def _model_words(model: str, best: Candidate, fixed: dict[str, Any], sweeps: int | None, seed: int) -> list[str]:
+    words = ["--model", model, "--k", str(best.k)]
+    words += ["--sweeps", str(sweeps)] if sweeps is not None else []
+    for name, value in {**fixed, **best.values}.items():
+        words += ["--set", f"{name}={value}"]
+    return words + (["--seed", str(seed)] if seed else [])

@@ -1,0 +1,1 @@
+"""Anybody's containers become one `Ratings`: columns, ids, and every check of data."""

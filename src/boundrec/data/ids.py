@@ -1,0 +1,226 @@
+"""Ids and their row numbers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.data.columns import Column, is_missing, short
+
+INT32_MAX = np.iinfo(np.int32).max
+INT64_MAX = np.iinfo(np.int64).max
+
+
+class IdIndex:
+    """Ids and their row numbers: row k has the id ``ids[k]``.
+
+    Two ids are the same when Python says so: 1, 1.0 and ``np.int64(1)`` are one id, "1" is another.
+
+    Parameters
+    ----------
+    ids
+        The distinct ids: an int64 array when all of them are integers, else an object array.
+    """
+
+    def __init__(self, ids: NDArray[Any]) -> None:
+        self.ids = ids
+
+    @classmethod
+    def encode(cls, column: Column, name: str = "id") -> tuple[IdIndex, NDArray[np.int32]]:
+        """Number the ids of a column by first appearance.
+
+        Parameters
+        ----------
+        column
+            One id per observation; missing (None, NaN) and unhashable ids are refused.
+        name
+            What to call the ids in an error message.
+
+        Returns
+        -------
+        index, codes
+            ``index.ids[codes]`` is the column.
+        """
+        plain = _plain_column(column)
+        ids, codes = _number_integers(plain) if isinstance(plain, np.ndarray) else _number_objects(plain, name)
+        return cls(ids), codes
+
+    def codes(self, column: Column) -> NDArray[np.int64]:
+        """Row numbers of the ids in a column, −1 where an id is unknown (a missing id is unknown too)."""
+        plain = _plain_column(column)
+        if isinstance(plain, np.ndarray):
+            if self.ids.dtype == np.int64:
+                return self._integer_codes(plain)
+            plain = plain.tolist()
+        try:
+            return np.fromiter(map(self._row_of_id.get, plain, repeat(-1)), np.int64, len(plain))
+        except TypeError:
+            raise _unhashable(plain, "id") from None
+
+    def extended(self, other: IdIndex) -> IdIndex:
+        """These ids with the same row numbers, and after them those of another index that are new."""
+        new = other.ids[self.codes(other.ids) < 0]
+        return IdIndex(np.concatenate([self.ids, new])) if new.size else self
+
+    def _integer_codes(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Look integers up in a direct table where the ids lie close together, else by bisection."""
+        found = np.full(column.size, -1, np.int64)
+        if not len(self):
+            return found
+        if self._table is not None:
+            low, table = self._table
+            inside = np.flatnonzero((column >= low) & (column <= low + table.size - 1))
+            found[inside] = table[column[inside] - low]
+        else:
+            order, ascending = self._ascending
+            place = np.minimum(np.searchsorted(ascending, column), ascending.size - 1)
+            known = ascending[place] == column
+            found[known] = order[place[known]]
+        return found
+
+    @cached_property
+    def _table(self) -> tuple[int, NDArray[np.int32]] | None:
+        low, high = int(self.ids.min()), int(self.ids.max())
+        if high - low >= _table_limit(len(self)):
+            return None
+        table = np.full(high - low + 1, -1, np.int32)
+        table[self.ids - low] = np.arange(len(self), dtype=np.int32)
+        return low, table
+
+    @cached_property
+    def _ascending(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        order = np.argsort(self.ids)
+        return order, self.ids[order]
+
+    @cached_property
+    def _row_of_id(self) -> dict[Any, int]:
+        return dict(zip(self.ids.tolist(), range(len(self)), strict=True))
+
+    def __len__(self) -> int:
+        return int(self.ids.size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IdIndex):
+            return NotImplemented
+        return self.ids.dtype == other.ids.dtype and bool(self.ids.tolist() == other.ids.tolist())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"IdIndex({len(self)} ids)"
+
+
+def id_array(column: Column) -> NDArray[Any]:
+    """A column of ids as an array: of integers where all are, else of plain objects; tuples are not spread out."""
+    plain = _plain_column(column) if len(column) else []
+    return plain if isinstance(plain, np.ndarray) else np.fromiter(map(_plain_id, plain), object, len(plain))
+
+
+def _plain_column(column: Column) -> NDArray[np.int64] | list[Any]:
+    """A column of ids as int64 when all are whole numbers that fit, else as a list of objects."""
+    if isinstance(column, list):
+        kinds = set(map(type, column))
+        if any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in kinds):
+            return [_plain_id(one) for one in column]
+        whole = all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
+        try:
+            if whole:
+                return np.array(column, np.int64)
+        except OverflowError:
+            pass
+        # NumPy's numbers take a long integer that shares their hash into their own type, past its end.
+        return [_plain_id(one) for one in column] if any(issubclass(kind, np.number) for kind in kinds) else column
+    kind = column.dtype.kind
+    if kind == "f":
+        column = column.astype(np.result_type(column, np.float64), copy=False)  # 2⁶³ is past the end of float16
+    if kind == "i" or (kind == "u" and (not column.size or int(column.max()) <= INT64_MAX)):
+        return column.astype(np.int64, copy=False)
+    if kind == "f" and bool(np.all((column == np.rint(column)) & (np.abs(column) < 2.0**63))):
+        return column.astype(np.int64)
+    if kind == "O":
+        return _plain_column(column.tolist())
+    # The items of a column of times are its own scalars: tolist() would turn nanoseconds into plain integers.
+    return [_plain_id(one) for one in column] if kind in "mM" else list(column.tolist())
+
+
+def _table_limit(n: int) -> int:
+    """Widest span of integer ids for which a table beats sorting, in memory (4 bytes a place) and in time."""
+    return max(2 * n, 1 << 16)
+
+
+def _number_integers(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    low, high = int(column.min()), int(column.max())
+    if high - low >= _table_limit(column.size):
+        ascending, first, codes = np.unique(column, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        number = np.empty(order.size, np.int32)
+        number[order] = np.arange(order.size, dtype=np.int32)
+        return ascending[order], number[codes]
+    place = column - low
+    n = column.size
+    table = np.full(high - low + 1, n, np.int32 if n <= INT32_MAX else np.int64)
+    # Of several values given to one place the last one stays, so going backwards leaves the first.
+    table[place[::-1]] = np.arange(n, dtype=table.dtype)[::-1]
+    seen = np.flatnonzero(table != n)
+    seen = seen[np.argsort(table[seen])]
+    table[seen] = np.arange(seen.size)
+    return seen + low, table[place].astype(np.int32, copy=False)
+
+
+def _number_objects(column: list[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    try:
+        distinct = dict.fromkeys(column)
+    except TypeError:
+        raise _unhashable(column, name) from None
+    if set(map(type, distinct)) != {str} and any(map(_is_no_id, distinct)):
+        row = next(k for k, one in enumerate(column) if _is_no_id(one))
+        raise ValueError(f"row {row} of X has no {name} id ({column[row]!r}): leave such rows out or name the {name}")
+    row_of_id = dict(zip(distinct, range(len(distinct)), strict=True))
+    codes = np.fromiter(map(row_of_id.__getitem__, column), np.int32, len(column))
+    plain = _plain_column([_plain_id(one) for one in distinct])
+    ids = plain if isinstance(plain, np.ndarray) else np.fromiter(plain, object, len(plain))
+    return ids, codes
+
+
+def _is_no_id(one: Any) -> bool:
+    """Missing, or a tuple with NaN in it, which no other is equal to; None in a tuple is a value like others."""
+    if isinstance(one, tuple):
+        return any(part is not None and _is_no_id(part) for part in one)
+    return is_missing(one)
+
+
+def _plain_id(one: Any) -> Any:
+    """The plain Python twin of an id: NumPy scalars unwrapped, whole floats as integers."""
+    if isinstance(one, np.datetime64 | np.timedelta64):
+        return _plain_time(one)
+    if isinstance(one, np.number | np.bool_ | np.str_ | np.bytes_):
+        one = one.item()
+    if isinstance(one, np.longdouble) and float(one) == one:
+        one = float(one)
+    return int(one) if isinstance(one, float) and one.is_integer() else one
+
+
+def _plain_time(one: np.datetime64 | np.timedelta64) -> Any:
+    """Python's own time, where it has one: it has no nanoseconds, no years beyond 9999, no span of a month."""
+    plain = one.item()
+    return one if isinstance(plain, int) else plain
+
+
+def _unhashable(column: list[Any], name: str) -> TypeError:
+    row = next(k for k, one in enumerate(column) if not _is_hashable(one))
+    return TypeError(
+        f"{name} ids must be hashable, but row {row} of X has {short(column[row])}: use a string or a tuple"
+    )
+
+
+def _is_hashable(one: Any) -> bool:
+    # isinstance(one, Hashable) is not enough: a tuple with a list inside passes it.
+    try:
+        hash(one)
+    except TypeError:
+        return False
+    return True

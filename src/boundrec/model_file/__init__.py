@@ -1,0 +1,131 @@
+"""Models to files and back: one safetensors file, verified, never pickle; docs/model-files.md says how.
+
+A file holds what a `Fitted` is, part by part under names of its own, and the model's settings. Which parts there are is
+for the model's class to say, in ``STORED``: the kind of each (a row of :data:`boundrec.model_file.parts.KINDS`,
+"optional" in front where it may be missing) and, where it is an array, a name for each of its sizes; sizes of the same
+name must agree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from boundrec import registry
+from boundrec.data.columns import short
+from boundrec.model_file import tensor_file
+from boundrec.model_file.checks import check_agreement, check_factors, check_ratings
+from boundrec.model_file.layout import OPTIONAL, assembled, taken_apart
+from boundrec.model_file.parts import (
+    KINDS,
+    Contents,
+    Source,
+    restore_ratings,
+    restore_settings,
+    store_ratings,
+    stored_setting,
+)
+from boundrec.models.estimator import FactorisationModel
+
+
+def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: bool = False) -> None:
+    """Write a fitted model to one file, whole or not at all; see `FactorisationModel.save`."""
+    name, path = type(model).__name__, os.fspath(path)
+    check_is_fitted(model)
+    entry = registry.entry(name)
+    if entry is None or entry.home != type(model).__module__:
+        known = ", ".join(sorted(one.name for one in registry.MODELS))
+        raise TypeError(f"a {name} cannot be saved: files hold {known}, not classes made from them.")
+    model.check_settings()
+    contents, values = Contents(), taken_apart(model.fitted_)
+    for part, description in model.STORED.items():
+        if values.get(part) is not None:
+            kind = description.removeprefix(OPTIONAL).split()[0]
+            KINDS[kind].store(contents, part, values[part])
+    if keep_ratings:
+        store_ratings(contents, model.fitted_.ratings)
+    text = {
+        "model": name,
+        "settings": json.dumps({key: stored_setting(key, value) for key, value in model.get_params().items()}),
+        "values": json.dumps(contents.values),
+        "shared": json.dumps(contents.shared),
+    }
+    with _in_a_sentence(path, "saved"):
+        check_agreement(model)
+        tensor_file.write(path, contents.arrays, text)
+
+
+def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationModel:
+    """Load a model from a file that `save` wrote: whatever model it holds.
+
+    The file is mapped into memory rather than read: several processes share it, and what is not used is not loaded.
+    Leave it as it is while a model uses it; saving another model under its name is safe.
+
+    Parameters
+    ----------
+    path
+        The file.
+    verify
+        Compare the content with its checksum, and look at every value: factors within their magnitudes, items that
+        exist. Only skip this for a file that was verified before.
+
+    Returns
+    -------
+    model
+        A fitted model that predicts with the same bits as the one that was saved. Its class is that of the saved one;
+        to a type checker it is the base of all of them until ``isinstance(model, MBMF)`` or the like has told.
+    """
+    path = os.fspath(path)
+    with _in_a_sentence(path, "loaded"):
+        file = tensor_file.read(path, verify)
+        return _restore(Source(file, path, verify))
+
+
+def _restore(source: Source) -> FactorisationModel:
+    name = source.text.get("model", "")
+    entry = registry.entry(name)
+    if entry is None:
+        raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
+    model_class: type[FactorisationModel] = entry.load()
+    state = _restore_parts(source, model_class)
+    state["ratings"] = restore_ratings(source, state)
+    source.refuse_what_is_left()
+    model = model_class(**restore_settings(source, model_class, state))
+    try:
+        model.check_settings()
+    except (TypeError, OverflowError):
+        raise ValueError("its settings are damaged.") from None
+    model._learned = assembled(state, model._n_bias_columns(state.get("user_biases") is not None))
+    check_agreement(model)
+    check_ratings(model)
+    if source.verify:
+        check_factors(model)
+    return model
+
+
+def _restore_parts(source: Source, model_class: type[FactorisationModel]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for part, description in model_class.STORED.items():
+        kind, *sizes = description.removeprefix(OPTIONAL).split()
+        if source.holds(part) or not description.startswith(OPTIONAL):
+            state[part] = KINDS[kind].restore(source, part, *sizes)
+    return state
+
+
+@contextmanager
+def _in_a_sentence(path: str, done: str) -> Iterator[None]:
+    """Name the file in whatever goes wrong with it."""
+    try:
+        yield
+    except OSError as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) and done == "loaded" else None
+        named = type(error)(f"{path} cannot be {done}: {reason or error.strerror or error}.")
+        named.errno = error.errno
+        raise named from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} cannot be {done}: {error}") from None

@@ -1,0 +1,206 @@
+"""What a model from a file must be before anybody uses it: a checksum tells damage, not who wrote the file.
+
+Whatever passes here predicts finite numbers inside its ranges and takes in new ratings. Each refusal is the end of a
+sentence that begins with the file's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from boundrec.arrays import Reals
+from boundrec.data.ratings import LARGEST, SMALLEST
+from boundrec.models.answers import bounded
+from boundrec.models.bounded import BoundedModel
+from boundrec.models.estimator import FactorisationModel
+from boundrec.ranges import check_bounds, frame_for
+from boundrec.ranges.slack import STEEPEST
+from boundrec.top_n import norms
+
+SIDES = ("user", "item")
+#: What rounding, in float32 too, may add to a norm, a mean or a product, relative to its size.
+ROUNDING = 1e-4
+
+
+def check_agreement(model: FactorisationModel) -> None:
+    """Refuse a model whose settings and learned values do not go together; of the rows only the factors are not read.
+
+    A model whose settings were changed after its fit is one of these.
+    """
+    _check_means(model)
+    _check_widths(model)
+    if isinstance(model, BoundedModel):
+        _check_ranges(model)
+    if model.fitted_.noise_variances is not None:
+        _check_samples(model)
+
+
+def check_ratings(model: FactorisationModel) -> None:
+    """Refuse ratings outside the declared bounds, where a file has ratings."""
+    ratings = model.fitted_.ratings
+    if ratings is not None:
+        data = ratings.by_user.data
+        _check_inside(model, "ratings that it holds", float(data.min()), float(data.max()))
+
+
+def check_factors(model: FactorisationModel) -> None:
+    """Refuse factors that are not finite, or too long: in bounded models for their magnitudes. Reads all of them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(model, BoundedModel):
+            for kind in SIDES:
+                _check_balls(model, kind)
+            return
+        users, items = (_longest(getattr(model, f"{kind}_factors_")) for kind in SIDES)
+    if not max(users, items) <= LARGEST:
+        raise ValueError("its factors are not finite, or too large to be multiplied.")
+
+
+def _longest(factors: Reals) -> float:
+    """The longest row's norm; not finite where a number in it is not."""
+    longest = (float(lengths.max()) for lengths in _lengths(factors))
+    return next(filter(np.isfinite, longest), np.inf)
+
+
+# --- every model --------------------------------------------------------------------------------------------
+
+
+def _check_means(model: FactorisationModel) -> None:
+    """Somebody was trained, and what answers for the others lies inside the declared bounds."""
+    for kind in SIDES:
+        if not model.fitted_.side(kind).trained.any():
+            raise ValueError(f"none of its {kind}s has a training rating.")
+        means = getattr(model, f"{kind}_means_")
+        least, most = min(float(means.min()), model.mean_), max(float(means.max()), model.mean_)
+        if not max(abs(least), abs(most)) <= 2 * LARGEST:  # with room for rounding
+            raise ValueError(f"its '{kind}_means' are not finite, or too large to be squared.")
+        _check_inside(model, f"means of its {kind}s", least, most)
+
+
+def _check_inside(model: FactorisationModel, what: str, least: float, most: float) -> None:
+    """Values inside the declared bounds, but for rounding."""
+    low, high = check_bounds(model.bounds)
+    room = ROUNDING * max(abs(least), abs(most))
+    if (low is not None and least < low - room) or (high is not None and most > high + room):
+        raise ValueError(f"the {what} lie outside bounds={model.bounds!r}.")
+
+
+def _check_widths(model: FactorisationModel) -> None:
+    """The factors have the columns of ``n_factors``, once for each model that this one averages."""
+    width, shared = model.user_factors_.shape[1], model.fitted_.n_bias_columns
+    n_averaged = (width - shared) // model.n_factors
+    if isinstance(model, BoundedModel):
+        biases = [model.fitted_.side(kind).biases for kind in SIDES]
+        told = {rows.shape[1] for rows in biases if rows is not None} or {max(n_averaged, 1)}
+        whole = told == {n_averaged} and (biases[0] is None) == (biases[1] is None)
+    else:
+        whole = n_averaged == 1
+    if not whole or width != shared + n_averaged * model.n_factors:
+        raise ValueError(f"its factors have {width} columns, which does not go with n_factors={model.n_factors!r}.")
+
+
+def _check_positive(name: str, values: Any) -> None:
+    if not (np.isfinite(values) & (np.asarray(values) > 0)).all():
+        raise ValueError(f"its {name!r} are not positive numbers.")
+
+
+# --- bounded models -----------------------------------------------------------------------------------------
+
+
+def _check_ranges(model: BoundedModel) -> None:
+    """Ranges around the centre of the declared bounds, none of them wider than these leave room for."""
+    ranges = bounded(model.fitted_)
+    frame = ranges.frame
+    if not 1 <= model.slack_ < STEEPEST:
+        raise ValueError(f"its slack is {model.slack_:g}, not at least 1 and below {STEEPEST:g}.")
+    declared = frame_for(check_bounds(model.bounds), model.form, frame.offset)
+    uncapped = replace(declared, limit=np.inf, lower=-np.inf, upper=np.inf)
+    if frame != declared and not (model.magnitudes == "paper" and frame == uncapped):
+        raise ValueError(f"its ranges are not those of bounds={model.bounds!r} and form={model.form!r}.")
+    parts: dict[str, Any] = {"user": ranges.user, "item": ranges.item, "unknown_user": ranges.unknown_user}
+    parts |= {"unknown_item": ranges.unknown_item, "overall": 1.0 if ranges.overall is None else ranges.overall}
+    for name, values in parts.items():
+        _check_positive(f"ranges.{name}", values)
+        if np.min(values) < SMALLEST or np.max(values) > LARGEST:
+            raise ValueError(f"its 'ranges.{name}' are too small or too large to be multiplied.")
+    largest = _largest(model)
+    widest = largest["user"] * largest["item"]
+    if model.on_contradiction == "widen":  # which leaves those of the unknown as they were
+        widest = float(ranges.user.max()) * float(ranges.item.max())
+    if widest > frame.limit * (1 + ROUNDING):
+        raise ValueError(f"its magnitudes multiply to {widest:g}, past the {frame.limit:g} that its bounds leave.")
+    narrowest = float(ranges.user.min()) * float(ranges.item.min())
+    if not narrowest > 0 or not np.isfinite(model.slack_ * largest["user"] * largest["item"] + abs(frame.offset)):
+        raise ValueError("its magnitudes are too small or too large to be multiplied.")
+
+
+def _largest(model: BoundedModel) -> dict[str, float]:
+    """The largest magnitude of each side, that of somebody unknown or new among them."""
+    ranges = bounded(model.fitted_)
+    new = min(ranges.overall or 0.0, float(np.sqrt(ranges.frame.limit)))
+    return {
+        "user": max(float(ranges.user.max()), float(ranges.unknown_user), new),
+        "item": max(float(ranges.item.max()), float(ranges.unknown_item), new),
+    }
+
+
+def _check_balls(model: BoundedModel, kind: str) -> None:
+    """Rows, and the biases of each model that this one averages, within √slack times their magnitudes."""
+    side = model.fitted_.side(kind)
+    factors, biases = side.factors, side.biases
+    radius = np.sqrt(model.slack_) * getattr(bounded(model.fitted_), kind)
+    room = radius * ROUNDING + factors.shape[1] * float(np.finfo(factors.dtype).smallest_subnormal)
+    least = radius - room if getattr(model, "constraint", "ball") == "sphere" else 0.0
+    if not (biases is None or (np.abs(biases) <= (radius + room)[:, None]).all()):
+        raise ValueError(f"its biases of {kind}s are not finite, or larger than their magnitudes allow.")
+    if not any(((least <= lengths) & (lengths <= radius + room)).all() for lengths in _lengths(factors)):
+        raise ValueError(f"its factors of {kind}s are not finite, or their lengths are not those of magnitudes.")
+
+
+def _lengths(factors: Reals) -> Iterator[Reals]:
+    """Norms of rows: quickly, in their own precision, and then, where that does not do, in float64."""
+    yield np.sqrt(np.einsum("ij,ij->i", factors, factors))
+    yield norms(factors)
+
+
+# --- samples ------------------------------------------------------------------------------------------------
+
+
+def _check_samples(model: Any) -> None:
+    """Priors that rows can be drawn from, and variances whose sum and root are finite."""
+    if model.user_prior_means_.shape[1] != model.n_factors + 1 or model.user_spread_.shape[1] != 2:
+        raise ValueError(f"its samples do not go with n_factors={model.n_factors!r}.")
+    _check_positive("noise_variances", model.noise_variances_)
+    largest, spreads, noise = _largest(model), 1.0, model.noise_ * model.noise_
+    for kind in SIDES:
+        spread = getattr(model, f"{kind}_spread_")
+        if not (spread >= 0).all():
+            raise ValueError(f"its '{kind}_spread' are not variances.")
+        variances = _prior_variances(
+            kind, getattr(model, f"{kind}_prior_means_"), getattr(model, f"{kind}_prior_precisions_")
+        )
+        spreads *= max(float(spread.max()), model.slack_ * largest[kind] * largest[kind] * max(variances, 1.0))
+    with np.errstate(over="ignore", divide="ignore"):
+        usable = np.isfinite([model.n_factors * spreads, noise, (1 / model.noise_variances_).max()])
+    if not usable.all() or not noise > 0:
+        raise ValueError("the variances of its samples are too small or too large to be worked with.")
+
+
+def _prior_variances(kind: str, means: Reals, precisions: Reals) -> float:
+    """The largest variance of a prior; refuses priors that nothing can be drawn from."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.linalg.cholesky(precisions)
+            variances = np.diagonal(np.linalg.inv(precisions), axis1=-2, axis2=-1)
+            weighed = np.einsum("sij,sj->si", precisions, means)
+            skew = np.abs(precisions - np.swapaxes(precisions, -2, -1)).max()
+        even = skew <= ROUNDING * np.abs(precisions).max()
+        usable = even and bool(np.isfinite(weighed).all() and (variances > 0).all() and np.abs(means).max() <= LARGEST)
+    except np.linalg.LinAlgError:
+        usable = False
+    if not usable:
+        raise ValueError(f"the priors of its {kind}s are no normal distributions.")
+    return float(variances.max())

@@ -1,0 +1,426 @@
+"""How each part of a model is stored and restored, by its kind, and what is believed of a part that is read.
+
+Nothing of a file is ever executed: there is no pickle, and classes come from the registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.arrays import Bools, Floats, Reals
+from boundrec.data.columns import Names, short
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import LARGEST, Csr, Ratings, transposed
+from boundrec.model_file.stored_values import TextIds, decode, encode
+from boundrec.model_file.tensor_file import TensorFile
+from boundrec.ranges import Frame, Ranges
+from boundrec.top_n import Seen
+
+FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
+SMALLEST_NUMBER, LARGEST_NUMBER = float(np.finfo(float).smallest_subnormal), float(np.finfo(float).max)
+#: What rounding may make of the mean of the largest ratings.
+LARGEST_MEAN = 2 * LARGEST
+#: Bytes for each integer id that a table may take in which they are ticked off.
+FEW_PLACES = 16
+
+
+# --- what a file holds --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Contents:
+    """A file in the making: arrays and plain values by name. An array with two names is stored once."""
+
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, array: NDArray[Any]) -> None:
+        """Take in an array."""
+        twin = next((other for other, stored in self.arrays.items() if stored is array), None)
+        if twin is None:
+            self.arrays[name] = array
+        else:
+            self.shared[name] = twin
+
+
+class Source:
+    """A file that was read: hands out each part once it is known to be what it should be."""
+
+    def __init__(self, file: TensorFile, path: str, verify: bool) -> None:
+        self.text, self.path, self.verify = file.text, path, verify
+        self.sizes: dict[str, int] = {}
+        self._arrays, self._values, self._shared = file.arrays, self.table("values"), self.table("shared")
+        self._left = {*self._arrays, *self._values, *self._shared}
+
+    def table(self, name: str) -> dict[str, Any]:
+        """A table of plain values from the file's text."""
+        try:
+            table = json.loads(self.text.get(name, ""))
+        except (ValueError, RecursionError):
+            table = None
+        if not isinstance(table, dict):
+            raise ValueError(f"its {name} are damaged.")
+        return table
+
+    def holds(self, name: str) -> bool:
+        """Whether there is something of this name."""
+        return name in self._arrays or name in self._shared or name in self._values
+
+    def value(self, name: str) -> Any:
+        """A plain value."""
+        self._left.discard(name)
+        with _part(name):
+            return decode(self._values[name])
+
+    def array(self, name: str, dtypes: tuple[str, ...], *sizes: str) -> NDArray[Any]:
+        """An array of one of some types, with sizes that agree with what was read before."""
+        self._left.discard(name)
+        with _part(name):
+            array: NDArray[Any] = self._arrays[self._shared.get(name, name)]
+        if array.dtype.name not in dtypes or array.ndim != len(sizes):
+            raise ValueError(f"its {name!r} is {array.dtype.name} of shape {array.shape}.")
+        for size, length in zip(sizes, array.shape, strict=True):
+            if self.sizes.setdefault(size, length) != length:
+                raise ValueError(f"its {name!r} has {length} {size}, but there are {self.sizes[size]}.")
+        return array
+
+    def refuse_what_is_left(self) -> None:
+        """Refuse a file with more in it than was asked for."""
+        if self._left:
+            raise ValueError(f"it holds {min(self._left)!r}, which this boundrec does not know: install a newer one.")
+
+
+@contextmanager
+def _part(name: str) -> Iterator[None]:
+    """Say which part of a file cannot be read."""
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, OverflowError, RecursionError):
+        raise ValueError(f"its {name!r} is missing or damaged.") from None
+
+
+# --- kinds of attributes ------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """How an attribute is stored, ``store(contents, name, value)``, and restored, ``restore(source, name, *sizes)``."""
+
+    store: Callable[..., None]
+    restore: Callable[..., Any]
+
+
+def _store_nothing(contents: Contents, name: str, value: Any) -> None:
+    pass
+
+
+def _restore_size(source: Source, name: str, size: str) -> int:
+    return source.sizes[size]
+
+
+def _store_number(contents: Contents, name: str, value: Any) -> None:
+    contents.values[name] = encode(value)
+
+
+def _restore_any_number(source: Source, name: str) -> Any:
+    value = source.value(name)
+    if type(value) not in (int, float) or (type(value) is int and abs(value) > LARGEST_NUMBER):
+        raise ValueError(f"its {name!r} is no number.")
+    return value
+
+
+def _restore_number(source: Source, name: str, least: float = -LARGEST_NUMBER, most: float = LARGEST_NUMBER) -> Any:
+    value = _restore_any_number(source, name)
+    if not least <= value <= most:
+        raise ValueError(f"its {name!r} is {value}, which it cannot be.")
+    return float(value)  # a whole number may be past all of NumPy's
+
+
+def _restore_count(source: Source, name: str) -> Any:
+    value = _restore_any_number(source, name)
+    if type(value) is not int or value < 0:
+        raise ValueError(f"its {name!r} is {value}, no whole number of at least 0.")
+    return value
+
+
+def _restore_measured(source: Source, name: str) -> Any:
+    value = float(_restore_any_number(source, name))
+    return value if np.isnan(value) else _restore_number(source, name, 0.0)
+
+
+def _store_list(contents: Contents, name: str, value: list[float]) -> None:
+    contents.arrays[name] = np.array(value, np.float64)
+
+
+def _restore_list(source: Source, name: str) -> list[float]:
+    return list(source.array(name, NUMBERS, f"length of {name}").tolist())
+
+
+def _restore_course(source: Source, name: str) -> list[float]:
+    course = source.array(name, NUMBERS, "sweeps")
+    if not course.size or not np.isfinite(course).all():
+        raise ValueError(f"its {name!r} is not the course of a fit.")
+    return list(course.tolist())
+
+
+def _store_names(contents: Contents, name: str, value: Names) -> None:
+    contents.values[name] = encode(list(value))
+
+
+def _restore_names(source: Source, name: str) -> Names:
+    with _part(name):
+        user, item = source.value(name)
+    if not (isinstance(user, str) and isinstance(item, str)):
+        raise ValueError(f"its {name!r} are no names.")
+    return user, item
+
+
+def _restore_floats(source: Source, name: str, *sizes: str) -> Reals:
+    return source.array(name, FLOATS, *sizes)
+
+
+def _restore_bools(source: Source, name: str, *sizes: str) -> Bools:
+    bools = source.array(name, ("bool",), *sizes)
+    if bools.view(np.uint8).max(initial=0) > 1:  # NumPy counts on it when it takes rows by a mask
+        raise ValueError(f"its {name!r} is neither true nor false.")
+    return bools
+
+
+def _store_ranges(contents: Contents, name: str, ranges: Ranges) -> None:
+    for part, value in {**vars(ranges), **vars(ranges.frame)}.items():
+        if part == "slack":  # has a name of its own
+            continue
+        if isinstance(value, np.ndarray):
+            contents.add(f"{name}.{part}", value)
+        elif value is not None and part != "frame":
+            contents.values[f"{name}.{part}"] = encode(value)
+
+
+def _restore_ranges(source: Source, name: str) -> Ranges:
+    def numbers(of: type[Frame] | type[Ranges]) -> dict[str, Any]:
+        """What a file has of the numbers in a frame or in ranges; the others keep their defaults."""
+        parts = [part for part in of.__dataclass_fields__ if part not in ("frame", "user", "item", "slack")]
+        stored = {part: f"{name}.{part}" for part in parts if source.holds(f"{name}.{part}")}
+        values = {part: _restore_any_number(source, place) for part, place in stored.items()}
+        return {part: value if part == "tilt" else float(value) for part, value in values.items()}
+
+    user, item = source.array(f"{name}.user", NUMBERS, "users"), source.array(f"{name}.item", NUMBERS, "items")
+    with _part(name):
+        return Ranges(Frame(**numbers(Frame)), user, item, **numbers(Ranges))
+
+
+def _store_seen(contents: Contents, name: str, seen: Seen) -> None:
+    contents.add(f"{name}.indptr", seen.indptr)
+    contents.add(f"{name}.indices", seen.indices)
+
+
+def _restore_seen(source: Source, name: str) -> Seen:
+    indptr = source.array(f"{name}.indptr", ("int64",), f"{name}.starts")
+    indices = source.array(f"{name}.indices", ("int32",), f"{name}.entries")
+    _check_rows(indptr, indices, source, source.verify)
+    return Seen(indptr, indices)
+
+
+def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], source: Source, thorough: bool) -> None:
+    """Rows of entries that exist, one for each user, and in each of them columns that exist, in their order.
+
+    Kernels and SciPy do not look: they would read somebody else's memory.
+    """
+    _check_starts(indptr, source.sizes["users"], indices.size, "the items that users have seen")
+    if not indices.size:
+        raise ValueError("no user has seen an item.")
+    if not thorough:
+        return
+    if indices.min() < 0 or indices.max() >= source.sizes["items"]:
+        raise ValueError("users have seen items that it does not hold.")
+    ascending = indices[1:] > indices[:-1]
+    begins = indptr[(indptr > 0) & (indptr < indices.size)]
+    ascending[begins - 1] = True
+    if not ascending.all():
+        raise ValueError("the items that users have seen are not in their order.")
+
+
+def _check_starts(starts: NDArray[np.int64], n: int, total: int, what: str) -> None:
+    """``starts`` cuts ``total`` entries into ``n`` parts; neighbours are compared, for a difference may wrap around."""
+    if starts.size != n + 1 or starts[0] != 0 or starts[-1] != total or (starts[1:] < starts[:-1]).any():
+        raise ValueError(f"{what} are damaged.")
+
+
+def store_ratings(contents: Contents, ratings: Ratings | None) -> None:
+    """Take in the training ratings."""
+    if ratings is None:
+        raise ValueError(
+            "keep_ratings=True, but this model has no ratings: it comes from a file that was saved without them."
+        )
+    for part in Csr._fields:
+        contents.add(f"ratings.{part}", getattr(ratings.by_user, part))
+
+
+def restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
+    """The ratings, if the file has them; the order by items is made anew."""
+    if not source.holds("ratings.data"):
+        return None
+    indptr = source.array("ratings.indptr", ("int64",), "ratings.starts")
+    indices = source.array("ratings.indices", ("int32",), "ratings")
+    data = source.array("ratings.data", FLOATS, "ratings")
+    weights = source.array("ratings.weights", FLOATS, "weights")
+    _check_rows(indptr, indices, source, thorough=True)
+    if weights.size not in (0, data.size):
+        raise ValueError(f"it has {data.size} ratings but {weights.size} weights.")
+    if data.size and not float(np.abs(data).max()) <= LARGEST:
+        raise ValueError("its ratings are not finite, or too large to be squared.")
+    if weights.size and not (weights.min() >= 0 and float(weights.max()) <= LARGEST and weights.any()):
+        raise ValueError("its weights are not finite, or too large to be multiplied, or negative, or all 0.")
+    by_user = Csr(indptr, indices, data, weights)
+    return Ratings(by_user, transposed(by_user, source.sizes["items"]), state["user_ids"], state["item_ids"])
+
+
+# --- ids ----------------------------------------------------------------------------------------------------
+
+
+def _store_ids(contents: Contents, name: str, index: IdIndex) -> None:
+    if index.ids.dtype == np.int64:
+        contents.add(name, index.ids)
+        return
+    plain = set(map(type, index.ids)) == {str}
+    texts = index.ids if plain else [_id_text(one, name) for one in index.ids]
+    pieces = [text.encode("utf-8", "surrogatepass") for text in texts]
+    starts = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces], dtype=np.int64)))
+    contents.add(f"{name}.text" if plain else f"{name}.json", np.frombuffer(b"".join(pieces), np.uint8))
+    contents.add(f"{name}.starts", starts)
+
+
+def _id_text(one: Any, name: str) -> str:
+    try:
+        return json.dumps(encode(one))
+    except (TypeError, ValueError, RecursionError):
+        raise TypeError(
+            f"the {name.removesuffix('_ids')} id {short(one)} is a {type(one).__name__}: files hold ids that are text, "
+            "numbers, bytes, or tuples of these; name it by its str()."
+        ) from None
+
+
+def _restore_ids(source: Source, name: str, size: str) -> IdIndex:
+    if source.holds(name):
+        index = IdIndex(source.array(name, ("int64",), size))
+        if source.verify and not _are_distinct(index.ids):
+            raise ValueError(f"its {name!r} name somebody twice.")
+    else:
+        plain = source.holds(f"{name}.text")
+        text = source.array(f"{name}.text" if plain else f"{name}.json", ("uint8",), f"length of {name}")
+        starts = source.array(f"{name}.starts", ("int64",), f"{name} starts")
+        _check_starts(starts, starts.size - 1, text.size, f"its {name!r}")
+        index = TextIds(text, starts, plain, source.path)
+    if not len(index):
+        raise ValueError(f"it holds no {size}.")
+    source.sizes[size] = len(index)
+    return index
+
+
+def _are_distinct(integers: NDArray[np.int64]) -> bool:
+    """Whether no integer comes twice; those that lie close together are ticked off, which spares sorting them."""
+    if not integers.size:
+        return True
+    low, high = int(integers.min()), int(integers.max())
+    if high - low < FEW_PLACES * integers.size:
+        there = np.zeros(high - low + 1, bool)
+        there[integers - low] = True
+        return bool(np.count_nonzero(there) == integers.size)
+    ascending = np.sort(integers)
+    return bool((ascending[1:] > ascending[:-1]).all())
+
+
+KINDS = {
+    "ids": Kind(_store_ids, _restore_ids),
+    "size": Kind(_store_nothing, _restore_size),
+    "number": Kind(_store_number, partial(_restore_number, least=-LARGEST_MEAN, most=LARGEST_MEAN)),
+    "positive": Kind(_store_number, partial(_restore_number, least=SMALLEST_NUMBER)),
+    "amount": Kind(_store_number, partial(_restore_number, least=0.0)),
+    "share": Kind(_store_number, partial(_restore_number, least=0.0, most=1.0)),
+    "count": Kind(_store_number, _restore_count),
+    "measured": Kind(_store_number, _restore_measured),
+    "numbers": Kind(_store_list, _restore_list),
+    "course": Kind(_store_list, _restore_course),
+    "names": Kind(_store_names, _restore_names),
+    "floats": Kind(Contents.add, _restore_floats),
+    "bools": Kind(Contents.add, _restore_bools),
+    "ranges": Kind(_store_ranges, _restore_ranges),
+    "seen": Kind(_store_seen, _restore_seen),
+}
+
+
+# --- settings -----------------------------------------------------------------------------------------------
+
+
+class LearnedMagnitudes(Mapping[Any, float]):
+    """The magnitudes of a model's users or items, id -> magnitude: a setting as a loaded model has it."""
+
+    def __init__(self, index: IdIndex, magnitudes: Floats) -> None:
+        self._index, self._magnitudes = index, magnitudes
+
+    @cached_property
+    def _by_id(self) -> dict[Any, float]:
+        return dict(zip(self._index.ids.tolist(), self._magnitudes.tolist(), strict=True))
+
+    def __getitem__(self, one: Any) -> float:
+        return self._by_id[one]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __repr__(self) -> str:
+        return f"LearnedMagnitudes({len(self)} ids)"
+
+
+def stored_setting(name: str, value: Any) -> Any:
+    """A setting in JSON's terms."""
+    if name == "magnitudes" and not isinstance(value, str):
+        return {"learned": ["mapping" if isinstance(side, Mapping) else "array" for side in value]}
+    if name == "dtype" and not isinstance(value, str):
+        return {"dtype": np.dtype(value).name}
+    if name == "random_state" and isinstance(value, np.random.Generator | np.random.RandomState):
+        return None  # where a generator stands after the fit is no setting of the fit
+    try:
+        return encode(value)
+    except (TypeError, RecursionError):
+        raise TypeError(f"the setting {name}={short(value)} cannot be saved: give a plain value.") from None
+
+
+def restore_settings(source: Source, model_class: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a model, as keywords."""
+    stored, known = source.table("settings"), model_class._get_param_names()
+    unknown = sorted(stored.keys() - set(known))
+    if unknown:
+        raise ValueError(f"it has a setting {unknown[0]!r}, which this boundrec does not know: install a newer one.")
+    settings = {}
+    for name, value in stored.items():
+        with _part(name):
+            settings[name] = _restore_magnitudes(value, state) if name == "magnitudes" else _restore_setting(value)
+    return settings
+
+
+def _restore_setting(stored: Any) -> Any:
+    if isinstance(stored, dict) and "dtype" in stored:
+        return {"float32": np.float32, "float64": np.float64}[stored["dtype"]]
+    return decode(stored)
+
+
+def _restore_magnitudes(stored: Any, state: dict[str, Any]) -> Any:
+    """A word, or those that were learned where some were given."""
+    if isinstance(stored, str):
+        return stored
+    user, item = stored["learned"]
+    ranges: Ranges = state["ranges"]
+    sides = (user, state["user_ids"], ranges.user), (item, state["item_ids"], ranges.item)
+    return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)

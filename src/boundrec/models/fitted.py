@@ -1,0 +1,139 @@
+"""What a model *is* once it is learnt: one frozen value, which estimators, files, fold-ins and answers share.
+
+A fit ends with one, a file stores one, `fold_in` replaces one side of it. Its arrays cannot be written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
+
+import numpy as np
+
+from boundrec.arrays import Bools, Codes, Floats, ReadOnly, Reals
+from boundrec.data.columns import Names
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import Csr, Ratings
+from boundrec.ranges import PredictionRanges
+from boundrec.solvers.gibbs import Prior
+from boundrec.solvers.sides import Sweep
+from boundrec.top_n import Seen
+
+#: How many ratings the overall mean counts for in the mean of a user or an item.
+PRIOR_COUNT = 5.0
+NO_FACTORS: Reals = np.empty((0, 0))
+
+
+@dataclass(frozen=True)
+class FittedSide(ReadOnly):
+    """What a model knows of its users, or of its items: a row of each array is one of them."""
+
+    ids: IdIndex
+    #: Means of their ratings, drawn towards the overall mean.
+    means: Floats
+    #: Who has a training rating.
+    trained: Bools
+    factors: Reals = field(default_factory=lambda: NO_FACTORS)
+    #: Where factors have biases: those of each model that is averaged, a column each.
+    biases: Reals | None = None
+    #: Of a sampler, the variance of the bias and, on average, of the other coordinates; the priors of all samples.
+    spread: Reals | None = None
+    prior: Prior | None = None
+
+    @classmethod
+    def of(cls, ids: IdIndex, csr: Csr, overall: float) -> FittedSide:
+        """What the ratings alone tell, before anything is learnt.
+
+        Means are drawn towards the overall mean as if that were ``PRIOR_COUNT`` more ratings; who has only ratings of
+        weight 0 was not trained.
+        """
+        counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
+        return cls(ids, (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), counts > 0)
+
+    def codes(self, column: Any) -> Codes:
+        """Row numbers of ids, −1 for those without a training rating."""
+        codes = self.ids.codes(column)
+        return np.where((codes >= 0) & self.trained[codes], codes, -1)
+
+
+T = TypeVar("T")
+
+
+class learned(Generic[T]):  # noqa: N801  it reads as a declaration
+    """An attribute of an estimator that is read from what it has learnt, with its meaning for the documentation."""
+
+    def __init__(self, read: Callable[[Fitted], T], meaning: str) -> None:
+        self._read, self.meaning = read, meaning
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, instance: Any, owner: Any) -> T: ...
+    def __get__(self, instance: Any, owner: Any) -> Self | T:
+        return self if instance is None else self._read(instance.fitted_)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        raise AttributeError("what a model has learnt cannot be set: fit it again, or load another.")
+
+
+class Course(NamedTuple):
+    """How a fit went: objective and seconds after each sweep, and errors on ratings it was not trained on."""
+
+    objectives: list[float]
+    seconds: list[float]
+    eval_errors: list[float]
+    best_iter: int | None = None
+    n_rejected: int = 0
+
+    def with_sweep(self, sweep: Sweep, seconds: float, best_iter: int | None) -> Course:
+        """One more sweep; the lists grow."""
+        self.objectives.append(sweep.objective)
+        self.seconds.append(seconds)
+        return self._replace(best_iter=best_iter, n_rejected=self.n_rejected + (not sweep.accepted))
+
+
+@dataclass(frozen=True)
+class Fitted(ReadOnly):
+    """A learned model."""
+
+    users: FittedSide
+    items: FittedSide
+    ranges: PredictionRanges
+    mean: float
+    seen: Seen
+    #: Names of the columns that it was learnt from, if they had any.
+    names: Names | None
+    #: The training ratings; None in a view, or a model from a file without them.
+    ratings: Ratings | None
+    course: Course = field(default_factory=lambda: Course([], [], []))
+    #: Columns in front of the factors that say how high somebody rates, not what.
+    n_bias_columns: int = 0
+    #: Of a sampler, the variance of the noise in each sample.
+    noise_variances: Floats | None = None
+    #: Numbers that only some models have, by name.
+    found: Mapping[str, float] = field(default_factory=dict)
+    #: What a sampler predicts for its ``eval_set``.
+    eval_predictions: Floats | None = None
+
+    @classmethod
+    def before_the_first_sweep(cls, ratings: Ratings, given: Ratings, ranges: PredictionRanges) -> Fitted:
+        """What is known before anything is learnt.
+
+        Who was ``given`` a rating of an item has seen it, even if that rating was dropped or set aside.
+        """
+        weights = ratings.by_user.weights
+        mean = float(np.average(ratings.by_user.data, weights=weights if weights.size else None))
+        return cls(
+            FittedSide.of(ratings.users, ratings.by_user, mean),
+            FittedSide.of(ratings.items, ratings.by_item, mean),
+            ranges,
+            mean,
+            Seen.of(given),
+            ratings.names,
+            ratings,
+        )
+
+    def side(self, kind: str) -> FittedSide:
+        """The side of that name, "user" or "item"."""
+        return self.users if kind == "user" else self.items

@@ -1,0 +1,94 @@
+"""Ratings outside their own range: counted, kept, dropped, refused, or their range widened (resolution A18)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from boundrec.arrays import Bools
+from boundrec.data.ratings import Csr, Ratings
+from boundrec.ranges import Ranges
+
+#: A rating this far past its range, relative to the range, is still inside: rounding, not contradiction.
+ROUNDING = 1e-9
+
+
+def contradictions(ratings: Ratings, ranges: Ranges) -> Bools:
+    """Which observations (in by_user order) lie outside their own range, e.g. V_ij > 2 r_i s_j under Eq. (40)."""
+    pairs = ratings.user_of_rating(), ratings.by_user.indices
+    lower, upper = ranges.interval(*pairs)
+    slack = ROUNDING * np.maximum(ranges.radius(*pairs), np.abs(ranges.frame.offset))
+    values = ratings.by_user.data
+    return np.asarray((values < lower - slack) | (values > upper + slack))
+
+
+def settle_contradictions(ratings: Ratings, ranges: Ranges, how: str) -> tuple[Ratings, Ranges, Bools]:
+    """Deal with observations outside their own range; also returns which they were (resolution A18)."""
+    outside = contradictions(ratings, ranges)
+    if not outside.any() or how == "keep":
+        return ratings, ranges, outside
+    if how == "raise":
+        raise ValueError(
+            f'{describe_contradictions(ratings, ranges, outside)} Pass on_contradiction="widen" or "drop".'
+        )
+    if how == "widen":
+        return ratings, _widen(ratings, ranges, outside), outside
+    if outside.all():
+        raise ValueError(
+            'every rating lies outside its own range, nothing is left to fit: use on_contradiction="widen".'
+        )
+    return ratings.keep(~outside), ranges, outside
+
+
+def describe_contradictions(ratings: Ratings, ranges: Ranges, outside: Bools) -> str:
+    """One sentence: how many, and the first with its place."""
+    first = int(outside.argmax())
+    user, item = ratings.user_of_rating()[first], ratings.by_user.indices[first]
+    lower, upper = ranges.interval(np.array([user]), np.array([item]))
+    value = ratings.by_user.data[first]
+    relation = f"{value:g} > {upper[0]:g}" if value > upper[0] else f"{value:g} < {lower[0]:g}"
+    return (
+        f"{outside.sum()} of {outside.size} ratings lie outside their own range "
+        f"(first: user {ratings.users.ids.item(user)!r}, item {ratings.items.ids.item(item)!r}: {relation})."
+    )
+
+
+def _widen(ratings: Ratings, ranges: Ranges, outside: Bools) -> Ranges:
+    """Scale r_i and s_j of each contradiction by the same factor, up to what the declared bounds allow.
+
+    Where the cap stops one of the two, the second round lets the other take the rest.
+    """
+    frame, most = ranges.frame, np.sqrt(ranges.frame.limit)
+    if np.isfinite(most):  # share the largest product alike: then neither side is past its half of the limit
+        share = np.sqrt(ranges.item.max() / ranges.user.max())
+        ranges = replace(ranges, user=ranges.user * share, item=ranges.item / share)
+    power = 0.5
+    while outside.any():
+        users, items = ratings.user_of_rating()[outside], ratings.by_user.indices[outside]
+        needed = frame.levels(ratings.by_user.data[outside]) / (2 if frame.tilt else 1)
+        factor = (needed / ranges.radius(users, items)) ** power * (1 + ROUNDING)
+        user, item = np.ones_like(ranges.user), np.ones_like(ranges.item)
+        np.maximum.at(user, users, factor)
+        np.maximum.at(item, items, factor)
+        ranges = replace(
+            ranges,
+            user=np.minimum(ranges.user * user, most),
+            item=np.minimum(ranges.item * item, most),
+        )
+        outside, power = contradictions(ratings, ranges), 1.0
+    return ranges
+
+
+def widen_new(csr: Csr, ranges: Ranges, kind: str, first: int) -> Ranges:
+    """Magnitudes of the rows from ``first`` on as large as their ratings need, as far as the declared bounds allow.
+
+    The other side keeps its own: it belongs to others, too.
+    """
+    own, others = (ranges.user, ranges.item) if kind == "user" else (ranges.item, ranges.user)
+    rows, needed = csr.row_of_entry(), ranges.frame.levels(csr.data) / (2 if ranges.frame.tilt else 1)
+    narrow = (rows >= first) & (needed > own[rows] * others[csr.indices] * (1 + ROUNDING))
+    factor = np.ones_like(own)
+    np.maximum.at(factor, rows[narrow], (needed / (own[rows] * others[csr.indices]))[narrow] * (1 + ROUNDING))
+    widened = np.maximum(own, np.minimum(own * factor, ranges.frame.limit / others.max()))
+    return ranges.with_magnitudes(kind, widened)

@@ -1,0 +1,181 @@
+"""Magnitudes: r_i of every user, s_j of every item, from the bounds, from history, Eqs. (41) to (43), or as given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from boundrec.arrays import Bools, Floats
+from boundrec.data.columns import read_numbers, short
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit
+from boundrec.ranges import Bounds, Frame, MagnitudeRule, Ranges, scaling_remedy
+
+#: Derived magnitudes are floored at this share of the overall one: a zero would pin every prediction.
+FLOOR = 1e-3
+#: A magnitude of this share of the offset's root, squared, is lost in the offset's rounding.
+NOTHING = 1e-6
+#: A product this far past its limit, relative to it, is still inside: rounding.
+ROUNDING = 1e-9
+MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
+
+
+def constant_magnitudes(frame: Frame, bounds: Bounds, ratings: Ratings) -> Ranges:
+    """One range for all: r_i s_j is the same everywhere, Eqs. (37) and (39), shared alike (resolution A26)."""
+    if (bounds[0] is None) != (bounds[1] is None):
+        raise ValueError(
+            f'magnitudes="range" needs both ends of the range, but bounds={bounds}: '
+            'pass magnitudes="history", or a pair of mappings id -> magnitude.'
+        )
+    product = frame.limit
+    if np.isinf(product):
+        product = float(frame.levels(ratings.by_user.data).max())
+    root = np.sqrt(product) if product > 0 else _smallest(frame)
+    user, item = np.full(ratings.n_users, root), np.full(ratings.n_items, root)
+    return Ranges(frame, user, item, root, root)
+
+
+def historical_magnitudes(
+    frame: Frame, ratings: Ratings, history: Ratings, share: float, count: float | None, cap: bool
+) -> Ranges:
+    """Magnitudes from past ratings, Eqs. (41) to (43), for users and for items (resolution A24).
+
+    ``cap`` keeps r_i s_j within the declared range, which mean + standard deviation alone may pass; without it the
+    declared ends are not guarded either, and ranges are as wide as the magnitudes say.
+    """
+    if not cap:
+        frame = replace(frame, limit=np.inf, lower=-np.inf, upper=np.inf)
+    levels = frame.levels(history.by_user.data)
+    level = float(_root_level(levels.mean(), levels.std()))
+    overall = max(level, NOTHING * float(np.sqrt(abs(frame.offset)))) if level > 0 else _smallest(frame)
+    most = np.sqrt(frame.limit)
+    user = _own_and_overall(
+        frame, ratings.users, history.by_user, history.users, overall, history_weight(share, count, ratings.n_items)
+    )
+    item = _own_and_overall(
+        frame, ratings.items, history.by_item, history.items, overall, history_weight(share, count, ratings.n_users)
+    )
+    unknown = min(overall, most)
+    return Ranges(frame, np.minimum(user, most), np.minimum(item, most), unknown, unknown, overall)
+
+
+def history_weight(share: float, count: float | None, n_others: int) -> Any:
+    """ω of Eq. (43), min(n/(ρM), 1); or n/(n + κ), which does not vanish among many items."""
+    if count is not None:
+        kappa = float(count)  # an integer may be past all of NumPy's
+        return lambda n: n / (n + kappa)
+    return lambda n: np.minimum(n / (share * n_others), 1.0)
+
+
+def _own_and_overall(frame: Frame, ids: IdIndex, past: Csr, past_ids: IdIndex, overall: float, weight: Any) -> Floats:
+    """ω_i√(mean_i + std_i) + (1 − ω_i)·overall, Eq. (42), for the rows of ``ids``; no history means ω = 0."""
+    counts, levels = np.diff(past.indptr), frame.levels(past.data)
+    n = np.maximum(counts, 1)
+    mean = past.sum_rows(levels) / n
+    std = np.sqrt(past.sum_rows((levels - mean[past.row_of_entry()]) ** 2) / n)  # ddof = 0, resolution A25
+    omega = np.where(counts > 0, weight(n), 0.0)
+    past_magnitude = omega * _root_level(mean, std) + (1 - omega) * overall
+    where = past_ids.codes(ids.ids)
+    return np.maximum(np.where(where >= 0, past_magnitude[where], overall), FLOOR * overall)
+
+
+def _root_level(mean: Any, std: Any) -> Any:
+    """√(mean + std), Eq. (41)."""
+    return np.sqrt(mean + std)
+
+
+def _smallest(frame: Frame) -> float:
+    """A positive stand-in where the data leave no width at all."""
+    return NOTHING * max(1.0, float(np.sqrt(abs(frame.offset))))
+
+
+def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matrix: bool) -> Ranges:
+    """Magnitudes as the caller gives them: a pair of mappings id -> magnitude, or of arrays for matrix input."""
+    try:
+        user, item = magnitudes
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"magnitudes={short(magnitudes)}: give one of {MAGNITUDES}, or a pair (users, items) of mappings "
+            "id -> magnitude."
+        ) from None
+    r = _read_magnitudes(user, ratings.users, "user", from_matrix)
+    s = _read_magnitudes(item, ratings.items, "item", from_matrix)
+    if r.max() * s.max() > frame.limit * (1 + ROUNDING):
+        raise ValueError(
+            f"the largest magnitudes, {r.max():g} (user {ratings.users.ids.item(r.argmax())!r}) and {s.max():g} "
+            f"(item {ratings.items.ids.item(s.argmax())!r}), multiply to {r.max() * s.max():g}, "
+            f"past the {frame.limit:g} that the declared bounds leave around their centre: "
+            "scale the magnitudes down or widen the bounds."
+        )
+    return Ranges(frame, r, s, float(r.mean()), float(s.mean()))
+
+
+def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> Floats:
+    if isinstance(given, Mapping):
+        missing = [i for i in ids.ids.tolist() if i not in given]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} {kind}s have no magnitude (first: {missing[0]!r}): "
+                f"give one for every {kind} in the ratings."
+            )
+        values = read_numbers([given[i] for i in ids.ids.tolist()], f"the {kind} magnitudes", "magnitude")
+    elif not from_matrix:
+        raise TypeError(
+            f"{kind} magnitudes are a {type(given).__name__}: with pairs of ids give a mapping id -> magnitude "
+            "(arrays go with a sparse matrix or a Ratings, whose row numbers they follow)."
+        )
+    else:
+        values = read_numbers(given, f"the {kind} magnitudes", "magnitude")
+        if values.shape != (len(ids),):
+            raise ValueError(f"{kind} magnitudes have shape {values.shape}: there are {len(ids)} {kind}s.")
+    _refuse_magnitudes(kind, values, ids, ~(np.isfinite(values) & (values > 0)), "are not positive numbers")
+    outside = (values < SMALLEST) | (values > LARGEST)
+    _refuse_magnitudes(kind, values, ids, outside, "are too small or too large to be squared: scale them")
+    return values
+
+
+def _refuse_magnitudes(kind: str, values: Floats, ids: IdIndex, bad: Bools, flaw: str) -> None:
+    if bad.any():
+        first = int(bad.argmax())
+        raise ValueError(
+            f"{bad.sum()} {kind} magnitudes {flaw} (first: {kind} {ids.ids.item(first)!r}: {values[first]:g})."
+        )
+
+
+def magnitudes_of_new(ranges: Ranges, kind: str, ids: IdIndex, past: Csr, weight: Any, given: Any = None) -> Floats:
+    """Magnitudes of users (or items) that come after the fit, by the rule that gave the others theirs.
+
+    From history, Eqs. (42) and (43) on the new ratings; from the mapping ``given``, where it knows them; otherwise the
+    one of somebody unknown. ``weight`` is that of `history_weight`.
+    """
+    if ranges.overall is not None:
+        own = _own_and_overall(ranges.frame, ids, past, ids, ranges.overall, weight)
+        return np.minimum(own, np.sqrt(ranges.frame.limit))
+    unknown, others = (ranges.unknown_user, ranges.item) if kind == "user" else (ranges.unknown_item, ranges.user)
+    known = given if isinstance(given, Mapping) else {}
+    magnitudes = _read_magnitudes({i: known.get(i, unknown) for i in ids.ids.tolist()}, ids, kind, False)
+    most = ranges.frame.limit / others.max()
+    if magnitudes.max() > most * (1 + ROUNDING):
+        raise ValueError(
+            f"the magnitude of {kind} {ids.ids.item(magnitudes.argmax())!r}, {magnitudes.max():g}, is past the "
+            f"{most:g} that the declared bounds leave it: scale it down."
+        )
+    return magnitudes
+
+
+def check_ranges_fit(ranges: Ranges, users: IdIndex, items: IdIndex, dtype: np.dtype[Any]) -> None:
+    """Refuse ranges and magnitudes that are too wide or too narrow for the type that a model is stored in."""
+    smallest, largest = sizes_that_fit(dtype)
+    widest = ranges.user.max() * ranges.item.max()
+    if not smallest <= widest <= 4 * largest:  # twice as wide as an end is far, and rounding
+        flaw, how = ("narrow", "multiply") if widest < smallest else ("wide", "divide")
+        raise ValueError(
+            f"the widest range is ±{widest:g} around its centre, too {flaw} for dtype={dtype.name}: "
+            f"{scaling_remedy(dtype, how)}."
+        )
+    flaw = f"are too small or too large for dtype={dtype.name}: scale them"
+    for kind, magnitudes, ids in (("user", ranges.user, users), ("item", ranges.item, items)):
+        _refuse_magnitudes(kind, magnitudes, ids, (magnitudes < smallest) | (magnitudes > largest), flaw)

@@ -1,0 +1,1 @@
+"""The six methods that the paper compares MBMF with."""

@@ -1,0 +1,1 @@
+"""Arrays in, sweeps out: kernels, threads and the algorithms on them; no ids, no options."""

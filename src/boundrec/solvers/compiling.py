@@ -1,0 +1,143 @@
+"""How kernels are compiled: at their first call, said once when it happens, and kept on disk where that is possible.
+
+What is on disk is sealed by a checksum. Whatever is wrong with it, or with the disk, a kernel is compiled anew.
+"""
+
+import hashlib
+import io
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+from numba.core import event
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+#: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
+MATHS = {"contract", "reassoc", "nsz", "arcp"}
+#: The phrase by which the note is known.
+COMPILING = "Compiling, first run only"
+
+
+def compiled(function: Callable[..., Any], maths: set[str] = MATHS) -> Callable[..., Any]:
+    """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
+    dispatcher: Any = njit(nogil=True, fastmath=maths, error_model="numpy")(function)
+    with suppress(RuntimeError):  # no folder for the cache can be written: compile afresh in every process
+        dispatcher._cache = _Cache(function)
+    kernel: Callable[..., Any] = dispatcher
+    return kernel
+
+
+def has_compiled() -> bool:
+    """Whether this process has compiled a kernel, rather than taken all from the disk."""
+    return _notes.compiles
+
+
+# --- what is said ---------------------------------------------------------------------------------------------
+
+
+class _Notes(event.Listener):
+    """Hears from Numba that it starts to compile, and passes it on to whoever waits, once.
+
+    A line on stderr: a warning would end a program that takes warnings for errors. Workers of a pool say nothing.
+    """
+
+    compiles, cannot_keep = False, False
+
+    def on_start(self, happening: Any) -> None:
+        dispatcher = happening.data["dispatcher"]
+        if self.compiles or not dispatcher.py_func.__module__.startswith("boundrec."):
+            return
+        self.compiles = True
+        if dispatcher.stats.cache_path is None:
+            _say("Compiling, in every run, for there is no folder to keep the kernels in: set NUMBA_CACHE_DIR to one.")
+        else:
+            _say(f"{COMPILING}: boundrec's kernels take up to a minute.")
+
+    def on_end(self, happening: Any) -> None:
+        pass
+
+    def on_failure(self, folder: str, error: OSError) -> None:
+        """Take it back where the first run will not be the only one."""
+        if not self.cannot_keep:
+            self.cannot_keep = True
+            _say(f"The next run compiles again, for kernels cannot be kept in {folder}: {error.strerror}.")
+
+
+def _say(message: str) -> None:
+    if multiprocessing.parent_process() is None and sys.stderr is not None:
+        with suppress(OSError, ValueError):  # nobody is listening
+            print(message, file=sys.stderr, flush=True)
+
+
+_notes = _Notes()
+event.register("numba:compile", _notes)
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------
+
+
+class _SealedFiles(IndexDataCacheFile):
+    """Numba's files with a checksum at the end of each, for damaged machine code may do anything."""
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(filepath) as file:
+            file.write(content.getvalue() + _seal(content.getvalue()))
+
+    def _load_index(self) -> Any:
+        if os.path.exists(self._index_path):
+            _check_seal(self._index_path)
+        return super()._load_index()
+
+    def _load_data(self, name: str) -> Any:
+        _check_seal(self._data_path(name))
+        return super()._load_data(name)
+
+
+def _seal(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _check_seal(path: str) -> None:
+    with open(path, "rb") as file:
+        content = file.read()
+    size = hashlib.sha256().digest_size
+    if content[-size:] != _seal(content[:-size]):
+        raise ValueError(f"{path} is damaged")
+
+
+def _stamp_of_sources() -> str:
+    """Changes with any file that has kernels: Numba looks at a function's own, but kernels call those of others."""
+    files = sorted(Path(__file__).parents[1].glob("*/*kernels.py"))
+    return repr([(file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files])
+
+
+class _Cache(FunctionCache):
+    """Numba's cache, whose errors count as finding nothing and as keeping nothing."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _SealedFiles(self._cache_path, self._impl.filename_base, _stamp_of_sources())
+
+    def load_overload(self, *arguments: Any) -> Any:
+        try:
+            return super().load_overload(*arguments)
+        except Exception:  # unpickling what is damaged may raise anything
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, *arguments: Any) -> None:
+        try:
+            super().save_overload(*arguments)
+        except OSError as error:
+            _notes.on_failure(self._cache_path, error)
+        except Exception:
+            pass  # an interrupted compilation leaves machine code that cannot be kept

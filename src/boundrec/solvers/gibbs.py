@@ -1,0 +1,292 @@
+"""The Gibbs sampler: draws of one side given the other, the sweeps over both, and the samples that are kept.
+
+What is kept of a sweep is not the drawn rows but the means they were drawn around, E[w_i | H, …] and E[h_j | W, …]
+(Rao and Blackwell). For a pair that was not rated the two rows are drawn independently of each other given the rest,
+so the product of their means has the same expectation as that of the draws, at a fraction of the variance: few
+samples then predict as well as many. The mean of a distribution within a ball lies in the ball: the bound holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from boundrec.arrays import Codes, Floats, Reals
+from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
+from boundrec.solvers.sides import Learned, Side, Sweep
+from boundrec.solvers.threads import RowPool
+
+#: Strength of the priors, in observations: of the mean of rows, of the noise.
+PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
+TINY = float(np.finfo(float).tiny)
+
+
+class Prior(NamedTuple):
+    """Normal prior of the free part of a side's rows, in units of their magnitudes."""
+
+    mean: Floats
+    precision: Floats
+
+
+class Draws(NamedTuple):
+    """A side's rows as they were drawn, and what they were drawn from: their prior, and their means where asked for.
+
+    Rows and means have all coordinates, the held one included; ``spread`` has the variance of the bias, and of each
+    other coordinate on average.
+    """
+
+    rows: Reals
+    prior: Prior
+    means: Reals
+    spread: Floats
+
+    def best(self) -> Reals:
+        """The means; a draw stands for its mean where that was not asked for."""
+        return self.means if len(self.means) else self.rows
+
+
+# --- one half-step ------------------------------------------------------------------------------------------
+
+
+def sample_side(
+    side: Side, other: Side, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
+) -> Draws:
+    """Draw the prior of the rows, then every row, given the other side."""
+    prior = draw_prior(np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], rng)
+    return draw_rows(side, other, prior, precision, pool, rng, with_means)
+
+
+def draw_rows(
+    side: Side, other: Side, prior: Prior, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
+) -> Draws:
+    """Draw every row of a side given its prior and the other side, which stay as they are."""
+    from boundrec.solvers.sampling_kernels import sample_rows
+
+    free, features = free_part(side, other, pool)
+    means = np.empty_like(free.factors) if with_means else np.empty((0, free.factors.shape[1]))
+    spread = np.empty((len(means), 2))
+    ball = side.radius, float(np.sqrt(1 - HELD_SHARE))
+    weighed = prior.precision, prior.precision @ prior.mean
+    key = rng.integers(2**64, dtype=np.uint64)
+    out, width = (free.factors, means, spread), features.shape[1]
+    pool.run(sample_rows, free.csr.indptr, free.csr, features, ball, weighed, precision, key, out, width=width)
+    return Draws(whole_rows(free.factors, side), prior, whole_rows(means, side) if with_means else means, spread)
+
+
+def draw_prior(rows: Floats, rng: np.random.Generator) -> Prior:
+    """Mean and precision of the rows' prior, from their Normal-Wishart conditional (β₀ = 2, ν₀ = D, W₀ = I).
+
+    Sums are einsum's plain loops: threaded products would change bits with the number of threads.
+    """
+    from scipy.stats import wishart  # takes a while to import, which a process that only predicts need not wait for
+
+    n, d = rows.shape
+    centre = np.einsum("ni->i", rows) / n
+    apart = rows - centre
+    scatter = np.einsum("ni,nj->ij", apart, apart)
+    shrunk = PRIOR_ROWS * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
+    P = np.atleast_2d(wishart.rvs(d + n, np.linalg.inv(np.eye(d) + scatter + shrunk), random_state=rng))
+    root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
+    mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
+    return Prior(np.asarray(mean), np.asarray(P))
+
+
+def held_by(side: Side) -> int:
+    """The coordinate that a side holds; every side of this sampler holds one."""
+    assert side.held is not None
+    return side.held
+
+
+# --- the sampler --------------------------------------------------------------------------------------------
+
+
+class Sample(NamedTuple):
+    """One state of the sampler: what was drawn of both sides, and the variance of the noise."""
+
+    users: Draws
+    items: Draws
+    variance: float
+
+
+@dataclass(frozen=True)
+class Sampled(Learned):
+    """What a sampler has learnt: its present draws, and the sampler itself, with all that it has kept."""
+
+    sampler: Sampler | None = None
+
+
+class Sampler:
+    """Draws users, items, noise and priors in turn, each from its exact conditional.
+
+    Parameters
+    ----------
+    users, items
+        Both sides at their start.
+    variance, guess
+        Of the noise: at the start, and as the prior has it.
+    kept
+        Which sweeps are kept, and room for them.
+    means_from
+        The sweep from which means are asked for in every sweep, for ratings to evaluate on; None without such.
+    """
+
+    def __init__(
+        self,
+        users: Side,
+        items: Side,
+        variance: float,
+        guess: float,
+        kept: Kept,
+        means_from: int | None,
+        pool: RowPool,
+        rng: np.random.Generator,
+    ) -> None:
+        self.users, self.items, self.variance, self.kept = users, items, variance, kept
+        self._guess, self._means_from, self._pool, self.rng = guess, means_from, pool, rng
+        self.n_swept = 0
+
+    def sweeps(self) -> Iterator[Sweep]:
+        """The squared error of each sample on the training ratings; it levels off, and then fluctuates."""
+        from boundrec.solvers.kernels import squared_errors
+
+        users, items, pool, rng = self.users, self.items, self._pool, self.rng
+        csr = users.csr
+        errors, counted = np.empty(len(users.factors)), float(csr.row_weights().sum())
+        prior = PRIOR_NOISE * self._guess
+        while True:
+            sweep = self.n_swept + 1
+            with_means = sweep in self.kept.sweeps or (self._means_from is not None and sweep >= self._means_from)
+            of_items = sample_side(items, users, 1.0 / self.variance, pool, rng, with_means)
+            items.factors = of_items.rows
+            of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means)
+            users.factors = of_users.rows
+            pool.run(squared_errors, csr.indptr, csr, users.factors, items.factors, errors)
+            total = float(errors.sum())
+            self.variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
+            self.n_swept = sweep
+            self.kept.see(sweep, Sample(of_users, of_items, self.variance))
+            yield Sweep(total)
+
+    def result(self) -> Sampled:
+        """The present draws, and the samples kept so far."""
+        return Sampled(self.users.factors, self.items.factors, sampler=self)
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------
+
+
+class KeptSide:
+    """The kept samples of one side: their factors beside each other, their biases, their spread and their priors."""
+
+    def __init__(self, n_rows: int, n_factors: int, n_kept: int, held: int, dtype: Any) -> None:
+        self._factors = np.zeros((n_rows, 2 + n_factors * n_kept), dtype)
+        self._biases = np.zeros((n_rows, n_kept), dtype)
+        self._spread = np.zeros((n_rows, 2))
+        self._priors: list[Prior] = []
+        self._n_factors, self._held, self._bias = n_factors, held, 1 - held
+
+    def add(self, draws: Draws) -> None:
+        """One more sample."""
+        rows, k = draws.best(), len(self._priors)
+        first = 2 + self._n_factors * k
+        self._factors[:, first : first + self._n_factors] = rows[:, 2:]
+        self._factors[:, self._held] = rows[:, self._held]
+        self._biases[:, k] = rows[:, self._bias]
+        if len(draws.spread):
+            self._spread += draws.spread
+        self._priors.append(draws.prior)
+
+    def alone(self, draws: Draws) -> KeptSide:
+        """One sample by itself."""
+        side = KeptSide(len(draws.rows), self._n_factors, 1, self._held, self._factors.dtype)
+        side.add(draws)
+        return side
+
+    def take_over(self, stacked: Any, biases: Any, spread: Any, prior: Prior) -> None:
+        """The samples of an earlier model, as they were stacked there."""
+        n = biases.shape[1]
+        self._factors[:, : stacked.shape[1]] = stacked
+        self._factors[:, 2 : stacked.shape[1]] *= np.sqrt(n)
+        self._biases[:, :n] = biases
+        self._spread += n * spread
+        self._priors += [Prior(mean, P) for mean, P in zip(*prior, strict=True)]
+
+    def biases(self) -> Reals:
+        """The bias of each row in each sample."""
+        return self._biases[:, : len(self._priors)]
+
+    def spread(self) -> Reals:
+        """Variance of the bias and of another coordinate of each row, averaged over the samples."""
+        return (self._spread / len(self._priors)).astype(self._factors.dtype)
+
+    def priors(self) -> Prior:
+        """The priors of all samples, along a first axis."""
+        return Prior(np.array([p.mean for p in self._priors]), np.array([p.precision for p in self._priors]))
+
+    def stacked(self, at_the_end: bool) -> Reals:
+        """The rows of the mean model: its mean bias, its held coordinate, and u¹/√S, …, u^S/√S.
+
+        At the end they are made in place, and nothing can be added any more.
+        """
+        factors = self._factors[:, : 2 + self._n_factors * len(self._priors)]
+        factors = factors if at_the_end else factors.copy()
+        factors[:, 2:] /= np.sqrt(len(self._priors))
+        factors[:, self._bias] = self.biases().mean(axis=1, dtype=np.float64)
+        return factors
+
+
+class Kept:
+    """Which sweeps are kept, what was kept of them, and the last sample, which stands for all where none is kept."""
+
+    def __init__(self, sweeps: set[int], users: KeptSide, items: KeptSide) -> None:
+        self.sweeps = sweeps
+        self.users, self.items = users, items
+        self.variances: list[float] = []
+        self.last: Sample | None = None
+
+    def see(self, sweep: int, sample: Sample) -> None:
+        """Take in the sample of a sweep, and keep it if that was planned."""
+        self.last = sample
+        if sweep in self.sweeps:
+            self.users.add(sample.users)
+            self.items.add(sample.items)
+            self.variances.append(sample.variance)
+
+    def or_last(self) -> tuple[KeptSide, KeptSide, list[float]]:
+        """Both sides and the noise of what was kept, or, within the burn-in, of the last sample."""
+        if self.variances:
+            return self.users, self.items, self.variances
+        assert self.last is not None
+        return self.users.alone(self.last.users), self.items.alone(self.last.items), [self.last.variance]
+
+
+class Rows(NamedTuple):
+    """Factors of one side, stacked or of one sample, with those of somebody unknown: the priors' own.
+
+    ``unknown`` and ``unknown_spread`` (variance of the bias, and of another coordinate) are in units of the magnitude.
+    """
+
+    factors: Reals
+    unknown: Floats
+    unknown_spread: Floats
+
+    @classmethod
+    def of(cls, factors: Reals, prior: Prior, held: int) -> Rows:
+        """From factors and the prior, or the priors of all their samples."""
+        means = np.atleast_2d(prior.mean)
+        norms = np.maximum(np.linalg.norm(means, axis=1), np.finfo(float).tiny)
+        means = means * np.minimum(1.0, np.sqrt(1 - HELD_SHARE) / norms)[:, None]
+        row = np.empty(factors.shape[1])
+        row[held], row[1 - held] = np.sqrt(HELD_SHARE), means[:, 0].mean()
+        row[2:] = (means[:, 1:] / np.sqrt(len(means))).ravel()
+        variances = np.diagonal(np.linalg.inv(prior.precision), axis1=-2, axis2=-1)
+        return cls(factors, row, np.array([variances[..., 0].mean(), variances[..., 1:].mean()]))
+
+    def take(self, codes: Codes, unknown_magnitude: float) -> Floats:
+        """The rows of these numbers, where −1 is somebody unknown."""
+        rows = self.factors[codes].astype(np.float64)
+        rows[codes < 0] = unknown_magnitude * self.unknown
+        return rows
