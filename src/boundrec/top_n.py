@@ -300,9 +300,7 @@ class Search:
         """Inner products of some rows' vectors with those of a tile; −inf for what they have seen."""
         vectors = self.vectors if len(rows) == len(self.users) else self.vectors[rows]
         products = self.products[: len(rows), : tile.stop - tile.start]
-        with np.errstate(
-            invalid="ignore"
-        ):  # BLAS may compute with what lies beside a small matrix
+        with np.errstate(invalid="ignore"):  # BLAS may compute with what lies beside a small matrix
             np.matmul(vectors, self.shelf.vectors[tile.start : tile.stop].T, out=products)
         seen = slice(*np.searchsorted(self.seen_places, (tile.start, tile.stop)))
         number = np.full(len(self.users), -1)

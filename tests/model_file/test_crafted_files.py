@@ -381,3 +381,12 @@ def test_a_whole_number_of_any_length_is_refused_or_leaves_the_model_sound(files
         model = load_or_refuse(path)
         if model is not None:
             assert_sound(model, data)
+
+
+def test_ids_without_a_single_start_are_refused(path):
+    NMF(1, max_iter=1, random_state=0).fit([("a", "i"), ("u", "i")], [1.0, 2.0]).save(path)
+    arrays, text = read_parts(path)
+    arrays["user_ids.starts"] = np.empty(0, np.int64)
+    write_crafted(path, arrays, text)
+    with pytest.raises(ValueError, match="its 'user_ids' are damaged"):
+        boundrec.load(path)

@@ -250,7 +250,13 @@ def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], source: S
 
 def _check_starts(starts: NDArray[np.int64], n: int, total: int, what: str) -> None:
     """``starts`` cuts ``total`` entries into ``n`` parts; neighbours are compared, for a difference may wrap around."""
-    if starts.size != n + 1 or starts[0] != 0 or starts[-1] != total or (starts[1:] < starts[:-1]).any():
+    if (
+        not starts.size
+        or starts.size != n + 1
+        or starts[0] != 0
+        or starts[-1] != total
+        or (starts[1:] < starts[:-1]).any()
+    ):
         raise ValueError(f"{what} are damaged.")
 
 
