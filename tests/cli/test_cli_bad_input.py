@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rating_files import write_ratings
 
+import boundrec
 from boundrec.files import whole_file
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "boundrec"
@@ -496,3 +497,13 @@ def test_a_value_of_the_grid_that_makes_no_sense_is_told_as_one_of_the_grid(boun
     code, out, err = boundrec_command(*words)
     assert (code, out) == (2, "")
     assert "--grid ridge=x: give a number of at least 0" in usage(err)
+
+
+def test_ids_longer_than_any_column_of_numbers_are_answered_as_text(boundrec_command, tmp_path):
+    model = boundrec.MBMF(2, bounds=(1, 5), max_iter=2, tol=1.0, random_state=0)
+    model.fit([(u, i) for u in range(3) for i in range(3)], [1, 2, 3, 4, 5, 1, 2, 3, 4])
+    model.save(tmp_path / "model.safetensors")
+    (tmp_path / "pairs.csv").write_text(f"user,item\n1{300 * '0'},1\n0,1\n")
+    code, out, _ = boundrec_command("predict", tmp_path / "model.safetensors", tmp_path / "pairs.csv")
+    assert code == 0
+    assert [line.partition(",")[0] for line in out.splitlines()] == ["user", "1" + 300 * "0", "0"]

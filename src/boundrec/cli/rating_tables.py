@@ -131,7 +131,8 @@ def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
 def are_mixed(ids: Any) -> bool:
     """Whether ids are of several types, or of one that a table has no column for: they are written as text."""
     plain = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-    return not set(map(type, plain)) <= {int} and not set(map(type, plain)) <= {str}
+    kinds = set(map(type, plain))
+    return not (kinds <= {str} or (kinds <= {int} and all(-(2**63) <= one < 2**63 for one in plain)))
 
 
 def as_text(ids: pl.Series) -> pl.Series:
