@@ -466,3 +466,9 @@ def test_a_number_too_large_for_json_is_told_with_its_line(key):
 def test_a_nul_byte_in_a_table_is_told_with_its_line():
     with pytest.raises(ValueError, match=r"^f: line 3 has a NUL byte, which belongs in no table: correct it\.$"):
         read(b"user,item,rating\n1,a,4\n1,\0,3\n")
+
+
+def test_a_first_line_whose_quotes_hide_columns_is_told():
+    file = TableFile("f", b'"aG\t"b"\t"\xe5"\n"4"\t"i2"\t"1"\n', False)
+    with pytest.raises(ValueError, match="f cannot be read: line 1 is not UTF-8 text"):
+        read_pairs(file, ColumnNames(), print)

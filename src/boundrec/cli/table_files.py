@@ -164,6 +164,10 @@ class TableFile:
             return pl.scan_ndjson(self._source(), schema=dict.fromkeys(columns, pl.String))
         table = pl.scan_csv(self._source(), separator=self.separator, has_header=self.has_header, infer_schema=False)
         names = self._explained(table.collect_schema).names()  # differ where two columns have the same name
+        if len(names) < len(self.columns):  # quotes that polars sees in another way
+            raise ValueError(
+                f"{self.name} cannot be read: {self._what_is_wrong('is a quote missing in its first line?')}"
+            )
         return table.select(pl.col(names[self.columns.index(column)]).alias(column) for column in columns)
 
     def collect(self, table: pl.LazyFrame, columns: list[str]) -> pl.DataFrame:
