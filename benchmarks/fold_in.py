@@ -16,8 +16,8 @@ from boundrec import MBMF
 from boundrec.data.ratings import Ratings
 from boundrec.models import answers
 from boundrec.models.new_ratings import NO_RATINGS
+from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, solve_rows
-from boundrec.solvers.sides import Side
 from boundrec.solvers.threads import RowPool
 
 N_USERS, N_RATINGS, N_FACTORS = 1000, 20, 20

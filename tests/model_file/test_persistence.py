@@ -31,8 +31,7 @@ import boundrec
 import naive
 from boundrec import MBMF, MF, NMF, BayesianMBMF, Ratings, registry
 from boundrec.data.ids import IdIndex
-from boundrec.model_file import parts, tensor_file
-from boundrec.model_file.layout import taken_apart
+from boundrec.model_file import parts, taken_apart, tensor_file
 from boundrec.ranges import Ranges
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 
 import naive
 from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BayesianMBMF, BoundedSVD, CCDPlusPlus
-from boundrec.model_file.layout import taken_apart
+from boundrec.model_file import taken_apart
 from boundrec.models.bounded import centred_sides
+from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, solve_rows, stack, unstack
-from boundrec.solvers.sides import Side
 from boundrec.solvers.threads import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

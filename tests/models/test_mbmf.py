@@ -22,9 +22,9 @@ import naive
 from boundrec import BMCADMM, MBMF, MF, Ratings
 from boundrec.models.fit import StoppingRule
 from boundrec.models.mbmf import start_rows
+from boundrec.solvers import Side, Sweep
 from boundrec.solvers.angles import AngleDescent, AngleSide
 from boundrec.solvers.exact import Alternation
-from boundrec.solvers.sides import Side, Sweep
 from boundrec.solvers.threads import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

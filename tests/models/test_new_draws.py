@@ -12,9 +12,9 @@ from boundrec import BayesianMBMF
 from boundrec.models.bounded import centred_sides
 from boundrec.models.fitted import Fitted
 from boundrec.models.new_ratings import of_side
+from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, unstack
 from boundrec.solvers.gibbs import Prior, draw_rows
-from boundrec.solvers.sides import Side
 from boundrec.solvers.threads import RowPool
 
 SAMPLER = BayesianMBMF(3, bounds=(1, 5), max_iter=20, n_kept=5, dtype="float64", random_state=0, n_jobs=1)

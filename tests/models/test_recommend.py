@@ -29,7 +29,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.models.answers import dot_rows
 from boundrec.models.fitted import Fitted, FittedSide
 from boundrec.ranges import Frame, Ranges, frame_for
-from boundrec.rivals.rival import Cut
+from boundrec.rivals import Cut
 from boundrec.top_n import Ranking, Search, Seen, most_similar, top_n
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

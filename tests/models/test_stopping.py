@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 
 from boundrec import BMCADMM, BMF, MBMF, MF, NMF, BayesianMBMF, BoundedSVD, CCDPlusPlus, Ratings
 from boundrec.models.fit import BestSoFar, set_aside
-from boundrec.solvers.sides import Learned, Sweep
+from boundrec.solvers import Learned, Sweep
 
 SETTINGS = {"bounds": (1, 5), "random_state": 0, "validation_fraction": 0.25}
 #: With settings that overfit these ratings well before they run out of sweeps.

@@ -7,8 +7,8 @@ from boundrec.models.bounded import BoundedModel, centred_sides
 from boundrec.models.fit import StoppingRule
 from boundrec.models.mbmf import start_rows
 from boundrec.models.settings import RestSettings, number, setting
+from boundrec.solvers import Learned, Sweep
 from boundrec.solvers.exact import solve_rows
-from boundrec.solvers.sides import Learned, Sweep
 
 
 class Damped(RestSettings, BoundedModel):

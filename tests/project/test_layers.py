@@ -134,7 +134,7 @@ def test_only_kernels_and_what_compiles_them_import_numba(all_arrows):
         ("boundrec.models.estimator", "import boundrec.model_file", True),
         ("boundrec.models.estimator", "def save():\n    import boundrec.model_file", False),
         ("boundrec.models.answers", "def save():\n    import boundrec.model_file", True),
-        ("boundrec.model_file.layout", "from boundrec.rivals.rival import Cut", False),
+        ("boundrec.model_file", "from boundrec.rivals import Cut", False),
         ("boundrec.datasets", "from boundrec.datasets import published", False),
         ("boundrec.datasets", "from boundrec import splits", False),
     ],

@@ -242,7 +242,7 @@ def test_memory_is_for_the_pairs_outside_the_range_and_little_for_each():
 
 
 def test_much_memory_is_announced_once(monkeypatch):
-    monkeypatch.setattr("boundrec.rivals.rival.LARGE", 100)
+    monkeypatch.setattr("boundrec.rivals.LARGE", 100)
     _, _, _, matrix = problem(share=0.3)
     with pytest.warns(
         UserWarning, match=r"BMCADMM has \d+ of 117 pairs outside the bounds.* takes 0.0 GB: lower penalty=0.1"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import naive
 from boundrec import BMF, Ratings
 from boundrec.models.fitted import Fitted
+from boundrec.rivals import Cut
 from boundrec.rivals.bmf import BoundedDescent, feasible_start, ratio_arrays
-from boundrec.rivals.rival import Cut
 from boundrec.solvers.threads import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import naive
 from boundrec import CCDPlusPlus, Ratings
 from boundrec.models.fitted import Fitted
+from boundrec.rivals import Cut
 from boundrec.rivals.kernels import solve_scalars
-from boundrec.rivals.rival import Cut
 from boundrec.solvers.threads import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

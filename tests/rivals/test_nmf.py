@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import naive
 from boundrec import NMF, Ratings
 from boundrec.models.fitted import Fitted
-from boundrec.rivals.rival import Cut
+from boundrec.rivals import Cut
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boundrec import MBMF, Ratings
+from boundrec.solvers import Side
 from boundrec.solvers.exact import (
     HELD_BY_ITEMS,
     HELD_BY_USERS,
@@ -17,7 +18,6 @@ from boundrec.solvers.exact import (
     start_with_biases,
     unstack,
 )
-from boundrec.solvers.sides import Side
 from boundrec.solvers.threads import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

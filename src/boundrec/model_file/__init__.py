@@ -3,24 +3,26 @@
 A file holds what a `Fitted` is, part by part under names of its own, and the model's settings. Which parts there are is
 for the model's class to say, in ``STORED``: the kind of each (a row of :data:`boundrec.model_file.parts.KINDS`,
 "optional" in front where it may be missing) and, where it is an array, a name for each of its sizes; sizes of the same
-name must agree.
+name must agree. ``user_factors`` is the factors of the users' side, and so on for both sides; a few parts have names
+from before there was a `Fitted`; any other name is one of the numbers that only some models have (``Fitted.found``).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec import registry
 from boundrec.data.columns import short
 from boundrec.model_file import tensor_file
 from boundrec.model_file.checks import check_agreement, check_factors, check_ratings
-from boundrec.model_file.layout import OPTIONAL, assembled, taken_apart
 from boundrec.model_file.parts import (
     KINDS,
     Contents,
@@ -31,6 +33,23 @@ from boundrec.model_file.parts import (
     stored_setting,
 )
 from boundrec.models.estimator import FactorisationModel
+from boundrec.models.fitted import Course, Fitted, FittedSide
+from boundrec.ranges import Ranges
+from boundrec.rivals import Cut
+from boundrec.solvers.gibbs import Prior
+
+#: In front of the kind of a part that may be missing.
+OPTIONAL = "optional "
+SIDES = ("user", "item")
+#: Of a side: the name that a file has for a field.
+OF_A_SIDE = {
+    "ids": "ids",
+    "factors": "factors",
+    "means": "means",
+    "seen": "trained",
+    "biases": "biases",
+    "spread": "spread",
+}
 
 
 def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: bool = False) -> None:
@@ -115,6 +134,79 @@ def _restore_parts(source: Source, model_class: type[FactorisationModel]) -> dic
         if source.holds(part) or not description.startswith(OPTIONAL):
             state[part] = KINDS[kind].restore(source, part, *sizes)
     return state
+
+
+# --- a `Fitted` in parts, and whole again ---------------------------------------------------------------------
+
+
+def taken_apart(fitted: Fitted) -> dict[str, Any]:
+    """Every part that a file may hold, by its name; None where there is none."""
+    course, ranges = fitted.course, fitted.ranges
+    parts: dict[str, Any] = {
+        "n_features_in": len(SIDES),
+        "column_names": fitted.names,
+        "mean": fitted.mean,
+        "seen": fitted.seen,
+        "objectives": course.objectives,
+        "seconds": course.seconds,
+        "n_iter": len(course.objectives),
+        "n_rejected": course.n_rejected,
+        "eval_errors": course.eval_errors,
+        "best_iter": course.best_iter,
+        "noise_variances": fitted.noise_variances,
+        "eval_predictions": fitted.eval_predictions,
+        **fitted.found,
+    }
+    for kind in SIDES:
+        side = fitted.side(kind)
+        parts |= {f"{kind}_{name}": getattr(side, field) for name, field in OF_A_SIDE.items()}
+        if side.prior is not None:
+            parts |= {f"{kind}_prior_means": side.prior.mean, f"{kind}_prior_precisions": side.prior.precision}
+    if isinstance(ranges, Ranges):
+        magnitudes = {"user_magnitudes": ranges.user, "item_magnitudes": ranges.item}
+        parts |= {"ranges": ranges, "slack": ranges.slack, **magnitudes}
+    elif isinstance(ranges, Cut):
+        parts["offset"] = ranges.offset
+    return parts
+
+
+def assembled(parts: Mapping[str, Any], n_bias_columns: int) -> Fitted:
+    """What `taken_apart` took apart."""
+    left = dict(parts)
+    users, items = (_side(left, kind) for kind in SIDES)
+    ranges = _ranges(left)
+    course = Course(
+        left.pop("objectives"),
+        left.pop("seconds"),
+        left.pop("eval_errors"),
+        left.pop("best_iter", None),
+        left.pop("n_rejected"),
+    )
+    whole: dict[str, Any] = {
+        name: left.pop(name, None) for name in ("mean", "seen", "ratings", "noise_variances", "eval_predictions")
+    }
+    names = left.pop("column_names", None)
+    for name in ("n_iter", "n_features_in"):
+        left.pop(name, None)
+    whole |= {"names": names, "course": course, "n_bias_columns": n_bias_columns, "found": left}
+    return Fitted(users, items, ranges, **whole)
+
+
+def _ranges(left: dict[str, Any]) -> Ranges | Cut:
+    if "ranges" not in left:
+        return Cut(left.pop("offset"))
+    ranges: Ranges = replace(left.pop("ranges"), slack=left.pop("slack", 1.0))
+    for kind in SIDES:
+        own, shown = getattr(ranges, kind), left.pop(f"{kind}_magnitudes")
+        if own is not shown and not np.array_equal(own, shown):
+            raise ValueError(f"its magnitudes of {kind}s are not those of its ranges.")
+    return ranges
+
+
+def _side(left: dict[str, Any], kind: str) -> FittedSide:
+    side: dict[str, Any] = {field: left.pop(f"{kind}_{name}", None) for name, field in OF_A_SIDE.items()}
+    prior = left.pop(f"{kind}_prior_means", None), left.pop(f"{kind}_prior_precisions", None)
+    return FittedSide(**side, prior=None if prior[0] is None else Prior(*prior))
 
 
 @contextmanager

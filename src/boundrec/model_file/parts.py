@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.arrays import Bools, Floats, Reals
-from boundrec.data.columns import Names, short
+from boundrec.data.columns import Names, is_missing, short
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Csr, Ratings, transposed
-from boundrec.model_file.stored_values import TextIds, decode, encode
 from boundrec.model_file.tensor_file import TensorFile
 from boundrec.ranges import Frame, Ranges
 from boundrec.top_n import Seen
@@ -28,6 +28,8 @@ FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
 SMALLEST_NUMBER, LARGEST_NUMBER = float(np.finfo(float).smallest_subnormal), float(np.finfo(float).max)
 #: What rounding may make of the mean of the largest ratings.
 LARGEST_MEAN = 2 * LARGEST
+#: Bits of the longest integer: Python by itself reads no text of more than 4300 digits.
+LONGEST = 14_000
 #: Bytes for each integer id that a table may take in which they are ticked off.
 FEW_PLACES = 16
 
@@ -430,3 +432,87 @@ def _restore_magnitudes(stored: Any, state: dict[str, Any]) -> Any:
     ranges: Ranges = state["ranges"]
     sides = (user, state["user_ids"], ranges.user), (item, state["item_ids"], ranges.item)
     return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)
+
+
+# --- plain values in JSON's terms, and ids that are stored as text --------------------------------------------
+
+
+def encode(value: Any) -> Any:
+    """A plain value in JSON's terms; what JSON has no word for is a table with one entry, its kind."""
+    kind = type(value)
+    if isinstance(value, np.number | np.bool_ | np.str_ | np.bytes_) and not isinstance(value, np.timedelta64):
+        return encode(value.item())
+    if value is None or kind is bool or (kind is float and np.isfinite(value)):
+        return value
+    if kind is int and value.bit_length() <= LONGEST:
+        return value
+    if kind is float:
+        return {"float": repr(value)}
+    if kind is str:  # JSON would join two halves of a surrogate pair
+        return value if _is_unicode(value) else {"text": value.encode("utf-8", "surrogatepass").hex()}
+    if kind is bytes:
+        return {"bytes": value.hex()}
+    if kind is list or kind is np.ndarray:
+        return [encode(one) for one in value]
+    if kind is tuple:
+        return {"tuple": [encode(one) for one in value]}
+    raise TypeError(f"{short(value)} is a {kind.__name__}, which files do not hold.")
+
+
+def decode(stored: Any) -> Any:
+    """The plain value behind what `encode` made of it."""
+    if isinstance(stored, list):
+        return [decode(one) for one in stored]
+    if not isinstance(stored, dict):
+        return stored
+    ((kind, content),) = stored.items()
+    if kind == "float":
+        return float(content)
+    if kind == "text":
+        return bytes.fromhex(content).decode("utf-8", "surrogatepass")
+    if kind == "bytes":
+        return bytes.fromhex(content)
+    if kind == "tuple":
+        return tuple(decode(content))
+    raise ValueError(f"there is no kind {kind!r}.")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class TextIds(IdIndex):
+    """Ids that a file holds as text; they are read when somebody first asks for one."""
+
+    def __init__(self, text: NDArray[np.uint8], starts: NDArray[np.int64], plain: bool, source: str) -> None:
+        self._text, self._starts, self._plain, self._source = text, starts, plain, source
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:  # type: ignore[override]
+        """The ids, row by row."""
+        content, starts = self._text.tobytes(), self._starts.tolist()
+        pieces = (content[first:end] for first, end in pairwise(starts))
+        try:
+            texts = (str(piece, "utf-8", "surrogatepass") for piece in pieces)
+            values = texts if self._plain else map(_read_id, texts)
+            ids = np.fromiter(values, object, len(self))
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            raise ValueError(f"{self._source} is damaged: an id cannot be read.") from None
+        if len(set(ids.tolist())) < len(self):
+            raise ValueError(f"{self._source} is damaged: an id comes twice.")
+        return ids
+
+    def __len__(self) -> int:
+        return self._starts.size - 1
+
+
+def _read_id(text: str) -> Any:
+    one = decode(json.loads(text))
+    hash(one)  # a list is no id
+    if is_missing(one):
+        raise ValueError("this is nobody")
+    return one

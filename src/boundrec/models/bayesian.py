@@ -32,9 +32,9 @@ from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import SampledRows, TakesNewRatings
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, setting
 from boundrec.ranges import Ranges
+from boundrec.solvers import Side, Solver
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.solvers.gibbs import TINY, Kept, KeptSide, Prior, Rows, Sampled, Sampler
-from boundrec.solvers.sides import Side, Solver
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from boundrec.ranges.magnitudes import (
     given_magnitudes,
     historical_magnitudes,
 )
-from boundrec.solvers.sides import Side
+from boundrec.solvers import Side
 
 
 class BoundedModel(RangeSettings, FactorisationModel):

@@ -36,7 +36,7 @@ from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.settings import CommonSettings, Unknown, check_count, check_flag, check_word
 from boundrec.notes import warn
 from boundrec.ranges import check_bounds, check_bounds_fit
-from boundrec.solvers.sides import Learned, Solver
+from boundrec.solvers import Learned, Solver
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Lists, Seen, top_n
 

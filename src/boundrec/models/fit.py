@@ -20,7 +20,7 @@ from boundrec.data.columns import short
 from boundrec.data.ratings import Ratings
 from boundrec.models.fitted import Course, Fitted
 from boundrec.notes import Interrupted, warn
-from boundrec.solvers.sides import Learned, Solver, Sweep
+from boundrec.solvers import Learned, Solver, Sweep
 
 TolMode = Literal["relative", "absolute"]
 #: An objective that has fallen to this share of its first value is as good as zero.

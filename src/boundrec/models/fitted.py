@@ -16,8 +16,8 @@ from boundrec.data.columns import Names
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.ranges import PredictionRanges
+from boundrec.solvers import Sweep
 from boundrec.solvers.gibbs import Prior
-from boundrec.solvers.sides import Sweep
 from boundrec.top_n import Seen
 
 #: How many ratings the overall mean counts for in the mean of a user or an item.

@@ -36,6 +36,7 @@ from boundrec.models.settings import (
     setting,
 )
 from boundrec.ranges import Form, Ranges, check_bounds
+from boundrec.solvers import Solver
 from boundrec.solvers.angles import AngleDescent, AngleSide
 from boundrec.solvers.descent import Step, Steps
 from boundrec.solvers.exact import (
@@ -46,7 +47,6 @@ from boundrec.solvers.exact import (
     stack,
     start_with_biases,
 )
-from boundrec.solvers.sides import Solver
 from boundrec.solvers.threads import RowPool
 
 SolverName = Literal["exact", "angles"]

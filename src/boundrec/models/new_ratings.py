@@ -30,9 +30,9 @@ from boundrec.notes import warn
 from boundrec.ranges import Ranges
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, widen_new
 from boundrec.ranges.magnitudes import check_ranges_fit, history_weight, magnitudes_of_new
+from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
 from boundrec.solvers.gibbs import KeptSide, Prior, Rows, draw_rows
-from boundrec.solvers.sides import Side
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen
 

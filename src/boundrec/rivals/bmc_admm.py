@@ -35,8 +35,8 @@ from boundrec.models.fit import Outcome, Validation
 from boundrec.models.fitted import Fitted, learned
 from boundrec.models.settings import not_negative, number, setting
 from boundrec.notes import warn
-from boundrec.rivals.rival import RivalModel, announce_if_large, announce_if_long
-from boundrec.solvers.sides import Learned, Solver, Sweep
+from boundrec.rivals import RivalModel, announce_if_large, announce_if_long
+from boundrec.solvers import Learned, Solver, Sweep
 from boundrec.solvers.threads import RowPool, threads_for
 
 #: Measured on one core: searching a pair, and the products of a rating, for each factor and iteration.

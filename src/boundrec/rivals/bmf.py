@@ -24,8 +24,8 @@ from boundrec.models.answers import BLOCK, dot_rows
 from boundrec.models.fit import Validation
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import one_of, setting
-from boundrec.rivals.rival import RivalModel, announce_if_long
-from boundrec.solvers.sides import Learned, Solver, Sweep
+from boundrec.rivals import RivalModel, announce_if_long
+from boundrec.solvers import Learned, Solver, Sweep
 from boundrec.solvers.threads import RowPool, threads_for
 
 BoundOn = Literal["all", "observed"]

@@ -12,8 +12,8 @@ from boundrec.data.ratings import Csr
 from boundrec.models.fit import Validation
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import count, not_negative, number, one_of, setting
-from boundrec.rivals.rival import RidgeSide, RivalModel
-from boundrec.solvers.sides import Learned, Solver, Sweep
+from boundrec.rivals import RidgeSide, RivalModel
+from boundrec.solvers import Learned, Solver, Sweep
 from boundrec.solvers.threads import FEW_RANGES, RowPool
 
 RidgeMode = Literal["weighted", "plain"]

@@ -16,9 +16,9 @@ from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import check_flag, not_negative, one_of, positive, setting
 from boundrec.notes import warn
-from boundrec.rivals.rival import Cut, RivalModel
+from boundrec.rivals import Cut, RivalModel
+from boundrec.solvers import Learned, Solver, Sweep
 from boundrec.solvers.descent import Descent, MovingSide, Steps
-from boundrec.solvers.sides import Learned, Solver, Sweep
 from boundrec.solvers.threads import RowPool
 
 GradientSolver = Literal["gd", "sgd"]

@@ -12,8 +12,8 @@ from boundrec.models.fit import Validation
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import not_negative, setting
 from boundrec.ranges import check_bounds
-from boundrec.rivals.rival import Cut, RidgeSide, RivalModel
-from boundrec.solvers.sides import Learned, Solver, Sweep
+from boundrec.rivals import Cut, RidgeSide, RivalModel
+from boundrec.solvers import Learned, Solver, Sweep
 from boundrec.solvers.threads import RowPool
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from boundrec.arrays import Floats, Reals
+from boundrec.solvers import Side
 from boundrec.solvers.descent import Descent, MovingSide, Step, Steps
-from boundrec.solvers.sides import Side
 from boundrec.solvers.threads import RowPool
 
 

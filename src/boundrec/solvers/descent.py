@@ -13,7 +13,7 @@ import numpy as np
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
-from boundrec.solvers.sides import Learned, Sweep
+from boundrec.solvers import Learned, Sweep
 
 Step = Literal["dynamic", "fixed", "line-search"]
 Steps = Literal["separate", "shared"]

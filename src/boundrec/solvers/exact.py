@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from boundrec.arrays import Reals
-from boundrec.solvers.sides import Learned, Side, Sweep
+from boundrec.solvers import Learned, Side, Sweep
 from boundrec.solvers.threads import RowPool
 
 Constraint = Literal["ball", "sphere"]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boundrec.arrays import Codes, Floats, Reals
+from boundrec.solvers import Learned, Side, Sweep
 from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
-from boundrec.solvers.sides import Learned, Side, Sweep
 from boundrec.solvers.threads import RowPool
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
