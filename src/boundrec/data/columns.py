@@ -60,8 +60,31 @@ def pair_columns(X: Any) -> tuple[Column, Column]:
     names = frame.columns
     if len(names) != 2:
         raise ValueError(f"X must have two columns, user ids and item ids, but has {len(names)}: {names}")
-    users, items = map(_series_column, frame.iter_columns())  # by place: frame[0] would be a row
+    users, items = map(series_column, frame.iter_columns())  # by place: frame[0] would be a row
     return users, items
+
+
+def range_columns(X: Any, names: tuple[str, str] | None) -> tuple[Any, Any, Any]:
+    """Two columns of ids, and two of ranges: by their names in a frame, or the third and the fourth."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 4:
+        return X[:, :2], X[:, 2], X[:, 3]
+    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) and len(row) == 4 for row in X):
+        return [row[:2] for row in X], [row[2] for row in X], [row[3] for row in X]
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise ValueError(
+            "X has no columns of ranges: give it four columns (user ids, item ids, lower and upper ends), or pass "
+            "lower= and upper= beside it"
+        )
+    columns = list(frame.columns)
+    low, high = names or (columns[2:4] if len(columns) == 4 else ("lower", "upper"))
+    ids = [name for name in columns if name not in (low, high)]
+    if len(ids) != 2 or len(columns) != 4:
+        raise ValueError(
+            f"X has the columns {', '.join(map(repr, columns))}: give it two columns of ids, and the ranges in {low!r} "
+            f"and {high!r}"
+        )
+    return frame.select(ids).to_native(), frame[low].to_native(), frame[high].to_native()
 
 
 def column_names(X: Any) -> Names | None:
@@ -102,7 +125,7 @@ def id_column(ids: Any, name: str) -> Column:
         return list(ids)
     series = nw.from_native(_chunked(ids), series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        return _series_column(series)
+        return series_column(series)
     if hasattr(ids, "__array__") and np.ndim(ids):
         if np.ndim(ids) != 1:
             raise ValueError(f"{name} must be one column of ids, but has shape {np.shape(ids)}")
@@ -140,7 +163,7 @@ def _is_pair(row: Any) -> bool:
     return isinstance(row, list | tuple) and len(row) == 2
 
 
-def _series_column(series: Any) -> Column:
+def series_column(series: Any) -> Column:
     """A frame's column without loss: a missing value stays missing, an integer stays an integer."""
     dtype = series.dtype
     if dtype.is_numeric() and dtype not in WITHOUT_ARRAY and not series.is_null().any():
@@ -170,7 +193,7 @@ def read_numbers(values: Any, where: str, what: str) -> NDArray[np.float64]:
     native = nw.from_native(_chunked(values), eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
         native = next(native.iter_columns())
-    given = _series_column(native) if isinstance(native, nw.Series) else values
+    given = series_column(native) if isinstance(native, nw.Series) else values
     try:
         column = np.asarray(given)
         if column.dtype.kind in "mM":  # as objects, nanoseconds would be plain integers

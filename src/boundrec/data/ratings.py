@@ -69,6 +69,37 @@ class RatingsError(ValueError):
         self.rows, self.pair, self.value = rows, pair, value
 
 
+class Ends(NamedTuple):
+    """The range of each of some pairs: two numbers, the lower one at most the upper one; NaN where there is none."""
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    def take(self, which: Any) -> Ends:
+        """Those of some of the pairs, by a mask, a slice or positions."""
+        return Ends(self.lower[which], self.upper[which])
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Row numbers of users and items, −1 for somebody unknown; with the range of each pair, where pairs have their own."""
+
+    users: NDArray[np.integer]
+    items: NDArray[np.integer]
+    ends: Ends | None = None
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def take(self, which: Any) -> Pairs:
+        """Some of the pairs, by a mask, a slice or positions."""
+        return Pairs(self.users[which], self.items[which], self.ends and self.ends.take(which))
+
+    def unknown(self) -> NDArray[np.bool_]:
+        """Which pairs have somebody unknown in them."""
+        return (self.users < 0) | (self.items < 0)
+
+
 class Csr(NamedTuple):
     """One row order of the ratings, handed to the kernels as it is.
 
@@ -120,6 +151,8 @@ class Ratings:
     names: Names | None = None
     #: Which of the rows that were read each rating is, in the order of `by_user`, where that is kept.
     rows: NDArray[np.integer] | None = None
+    #: The range of each rating's pair, in the order of `by_user`, where pairs have ranges of their own.
+    ends: Ends | None = None
 
     @property
     def n_users(self) -> int:
@@ -140,7 +173,15 @@ class Ratings:
         return f"Ratings({self.n_ratings} ratings, {self.n_users} users × {self.n_items} items)"
 
     @classmethod
-    def read(cls, X: Any, y: Any = None, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
+    def read(
+        cls,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        duplicates: Duplicates = "raise",
+        ends: Ends | None = None,
+    ) -> Ratings:
         """Read ratings in any accepted form.
 
         Parameters
@@ -149,22 +190,32 @@ class Ratings:
             Pairs of ids (see `from_pairs`), a scipy sparse matrix (see `from_sparse`), or a `Ratings`.
         y
             One rating for each pair; None for sparse matrices and `Ratings`, which hold their own.
-        sample_weight, duplicates
+        sample_weight, duplicates, ends
             As in `from_pairs`.
         """
         if isinstance(X, Ratings):
-            if y is not None or sample_weight is not None:
-                raise ValueError("a Ratings holds its own ratings and weights: pass y=None, sample_weight=None")
+            if y is not None or sample_weight is not None or ends is not None:
+                raise ValueError(
+                    "a Ratings holds its own ratings, weights and ranges: pass y=None, sample_weight=None, and no ranges"
+                )
             _check_duplicates_option(duplicates)
             return X
         if issparse(X):
             if y is not None:
                 raise ValueError("a sparse matrix holds its own ratings: pass y=None, or pass pairs of ids with y")
-            return cls.from_sparse(X, sample_weight=sample_weight, duplicates=duplicates)
-        return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates)
+            return cls.from_sparse(X, sample_weight=sample_weight, duplicates=duplicates, ends=ends)
+        return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates, ends=ends)
 
     @classmethod
-    def from_pairs(cls, X: Any, y: Any, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
+    def from_pairs(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        duplicates: Duplicates = "raise",
+        ends: Ends | None = None,
+    ) -> Ratings:
         """Read pairs of ids with their ratings.
 
         Parameters
@@ -179,6 +230,8 @@ class Ratings:
         duplicates
             What to do with a pair that comes more than once: ``"raise"``, keep the ``"last"``, or take the
             ``"mean"`` (weighted, when there are weights, which then add up).
+        ends
+            The range of each row of X, where pairs have ranges of their own.
         """
         _check_duplicates_option(duplicates)
         user_column, item_column = pair_columns(X)
@@ -190,9 +243,10 @@ class Ratings:
         if values.size == 0:
             raise ValueError("X and y are empty: give at least one rating")
         weights = _read_weights(sample_weight, values.size)
+        _check_ends_length(ends, values.size)
         users, user_codes = IdIndex.encode(user_column, "user")
         items, item_codes = IdIndex.encode(item_column, "item")
-        ratings = _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+        ratings = _assemble(_Entries(user_codes, item_codes, values, weights, ends), users, items, duplicates)
         return replace(ratings, names=column_names(X))
 
     @classmethod
@@ -225,7 +279,14 @@ class Ratings:
         )
 
     @classmethod
-    def from_sparse(cls, matrix: Any, *, sample_weight: Any = None, duplicates: Duplicates = "raise") -> Ratings:
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        sample_weight: Any = None,
+        duplicates: Duplicates = "raise",
+        ends: Ends | None = None,
+    ) -> Ratings:
         """Read a scipy sparse matrix or array, users × items, whose stored entries are the observations.
 
         Ids are 0 … N−1 and 0 … M−1; rows and columns without an entry count as known users and items.
@@ -238,6 +299,8 @@ class Ratings:
             One non-negative number for each stored entry, in the order of ``matrix.tocoo().data``.
         duplicates
             As in `from_pairs`; a sparse matrix may store the same place twice.
+        ends
+            The range of each stored entry, in the same order, where pairs have ranges of their own.
         """
         _check_duplicates_option(duplicates)
         _check_sparse(matrix)
@@ -247,9 +310,10 @@ class Ratings:
             _check_codes(kind, codes, size, "the sparse matrix")
         values = read_numbers(entries.data, "the sparse matrix", "rating")
         weights = _read_weights(sample_weight, values.size)
+        _check_ends_length(ends, values.size)
         users, items = (IdIndex(np.arange(size, dtype=np.int64)) for size in matrix.shape)
         user_codes, item_codes = (codes.astype(np.int32, copy=False) for codes in (entries.row, entries.col))
-        return _assemble(_Entries(user_codes, item_codes, values, weights), users, items, duplicates)
+        return _assemble(_Entries(user_codes, item_codes, values, weights, ends), users, items, duplicates)
 
     def to_pairs(self) -> tuple[NDArray[Any], NDArray[np.floating]]:
         """Pairs of ids and their ratings, in the order of `by_user`, as cross validation wants them.
@@ -266,6 +330,15 @@ class Ratings:
     def user_of_rating(self) -> NDArray[np.int32]:
         """Row number of the user of each entry of `by_user`."""
         return self.by_user.row_of_entry()
+
+    def pairs(self) -> Pairs:
+        """The pairs that are rated, in the order of `by_user`."""
+        return Pairs(self.user_of_rating(), self.by_user.indices, self.ends)
+
+    def with_values(self, data: NDArray[np.floating], weights: NDArray[np.floating]) -> Ratings:
+        """The same pairs with other ratings and weights, in the order of `by_user`."""
+        by_user = self.by_user._replace(data=data, weights=weights)
+        return replace(self, by_user=by_user, by_item=transposed(by_user, self.n_items))
 
     def positions(self, X: Any) -> NDArray[np.int64]:
         """Where each pair of ids of X, all of them rated here, stands in the order of users."""
@@ -289,7 +362,8 @@ class Ratings:
         _check_some_weight(weights)
         by_user = Csr(kept_before[indptr], indices[mask], data[mask], weights)
         rows = None if self.rows is None else self.rows[mask]
-        return replace(self, by_user=by_user, by_item=transposed(by_user, self.n_items), rows=rows)
+        ends = self.ends and self.ends.take(mask)
+        return replace(self, by_user=by_user, by_item=transposed(by_user, self.n_items), rows=rows, ends=ends)
 
     def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
         """The same ratings under the row numbers of other indices, which know all of their ids."""
@@ -299,17 +373,14 @@ class Ratings:
         """These ratings and new ones, which replace those of the same pairs; row numbers stay, new ids follow."""
         users, items = self.users.extended(new.users), self.items.extended(new.items)
         old, added = self._entries(users, items), new._entries(users, items)
-        if old.weights.size or added.weights.size:
-            old, added = old.weighted(), added.weighted()
-        columns = (np.concatenate(both) for both in zip(old, added, strict=True))
-        return _assemble(_Entries(*columns), users, items, "last")
+        return _assemble(old.followed_by(added), users, items, "last")
 
     def _entries(self, users: IdIndex, items: IdIndex) -> _Entries:
         """The observations one by one, under the row numbers of other indices."""
         csr = self.by_user
         user = users.codes(self.users.ids).astype(np.int32)[self.user_of_rating()]
         item = items.codes(self.items.ids).astype(np.int32)[csr.indices]
-        return _Entries(user, item, csr.data, csr.weights)
+        return _Entries(user, item, csr.data, csr.weights, self.ends)
 
     def check_bounds(self, bounds: tuple[float | None, float | None]) -> None:
         """Refuse ratings outside declared bounds; an end that is None is open."""
@@ -380,6 +451,12 @@ def _read_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
     return weights
 
 
+def _check_ends_length(ends: Ends | None, n: int) -> None:
+    for name, end in () if ends is None else zip(Ends._fields, ends, strict=True):
+        if end.size != n:
+            raise ValueError(f"{name} has {end.size} values for {n} ratings: give one for each rating")
+
+
 def _check_some_weight(weights: NDArray[np.floating]) -> None:
     if weights.size and not weights.any():
         raise ValueError("all sample weights are 0, so no rating counts: give at least one a positive weight")
@@ -442,10 +519,24 @@ class _Entries(NamedTuple):
     items: NDArray[np.int32]
     values: NDArray[Any]
     weights: NDArray[Any]
+    ends: Ends | None = None
 
-    def weighted(self) -> _Entries:
-        """The same with a weight for each, 1 where all count once."""
-        return self if self.weights.size else self._replace(weights=np.ones(self.values.size))
+    def take(self, which: Any) -> _Entries:
+        """Some of them, in the order asked for."""
+        weights = self.weights[which] if self.weights.size else self.weights
+        ends = self.ends and self.ends.take(which)
+        return _Entries(self.users[which], self.items[which], self.values[which], weights, ends)
+
+    def followed_by(self, others: _Entries) -> _Entries:
+        """These and others; where only some have weights, the rest count once."""
+        weights = [self.weights, others.weights]
+        if weights[0].size or weights[1].size:
+            weights = [each.weights if each.weights.size else np.ones(each.values.size) for each in (self, others)]
+        ends = None
+        if self.ends and others.ends:
+            ends = Ends(*(np.concatenate(both) for both in zip(self.ends, others.ends, strict=True)))
+        columns = (np.concatenate(both) for both in zip(self[:3], others[:3], strict=True))
+        return _Entries(*columns, np.concatenate(weights), ends)
 
 
 def _assemble(
@@ -454,12 +545,12 @@ def _assemble(
     _check_finite(entries, users, items)
     order = _grouped(entries.items, len(items))
     order = order[_grouped(entries.users[order], len(users))]
-    weights = entries.weights[order] if entries.weights.size else entries.weights
-    entries = _Entries(entries.users[order], entries.items[order], entries.values[order], weights)
+    entries = entries.take(order)
     repeated = (entries.users[1:] == entries.users[:-1]) & (entries.items[1:] == entries.items[:-1])
     if repeated.any():
         if duplicates == "raise":
             _refuse_duplicates(repeated, order, entries, users, items)
+        _check_one_range(repeated, duplicates, entries, users, items)
         entries = _merged(entries, np.flatnonzero(np.concatenate(([True], ~repeated))), duplicates)
         order = order[np.flatnonzero(np.concatenate((~repeated, [True])))]
     rows = order if keep_rows else None
@@ -468,7 +559,28 @@ def _assemble(
     weights = entries.weights if np.any(entries.weights != 1) else np.empty(0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.users, minlength=len(users)))))
     by_user = Csr(indptr, entries.items, entries.values, weights)
-    return Ratings(by_user, transposed(by_user, len(items)), users, items, rows=rows)
+    return Ratings(by_user, transposed(by_user, len(items)), users, items, rows=rows, ends=entries.ends)
+
+
+def _check_one_range(
+    repeated: NDArray[np.bool_], duplicates: str, entries: _Entries, users: IdIndex, items: IdIndex
+) -> None:
+    """The mean of a pair's ratings has no range where theirs differ."""
+    if entries.ends is None or duplicates != "mean":
+        return
+    differ = repeated & np.logical_or(*(end[1:] != end[:-1] for end in entries.ends))
+    if differ.any():
+        first = int(differ.argmax())
+        pair = _pair(users, entries.users[first], items, entries.items[first])
+        raise RatingsError(
+            f"pairs that come more than once with different ranges: {np.count_nonzero(differ)} (first: "
+            f'{_pair_name(pair)}); pass duplicates="last", or give each pair once',
+            "duplicates",
+            int(np.count_nonzero(differ)),
+            entries.values.size,
+            (),
+            pair,
+        )
 
 
 def _refuse_duplicates(
@@ -518,10 +630,10 @@ def _grouped(codes: NDArray[np.int32], n_groups: int) -> NDArray[np.integer]:
 
 def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _Entries:
     """One entry for each run of the same pair; entries are sorted, runs begin at starts."""
-    users, items, values, weights = entries
+    users, items, values, weights, ranges = entries
     ends = np.append(starts[1:], values.size)
     if duplicates == "last":
-        return _Entries(users[starts], items[starts], values[ends - 1], weights[ends - 1] if weights.size else weights)
+        return entries.take(ends - 1)
     share = np.ones(values.size)
     if weights.size:
         weights_added = np.add.reduceat(weights, starts)
@@ -531,7 +643,7 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
     mean = np.add.reduceat(share * values, starts) / np.add.reduceat(share, starts)
     # Rounding must not carry the mean of ratings at a bound past that bound.
     mean = np.clip(mean, np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts))
-    return _Entries(users[starts], items[starts], mean, weights)
+    return _Entries(users[starts], items[starts], mean, weights, ranges and ranges.take(starts))
 
 
 def transposed(csr: Csr, n_columns: int) -> Csr:

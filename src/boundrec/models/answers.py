@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from boundrec.arrays import Codes, Floats, Reals
+from boundrec.data.ratings import Pairs
 from boundrec.models.fitted import Fitted
 from boundrec.ranges import Ranges
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS
@@ -20,31 +21,34 @@ from boundrec.top_n import Lists, Ranking, most_similar
 
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
+#: Between these quantiles lies what a normal has within one standard deviation.
+WITHIN_ONE: Floats = np.array([0.1587, 0.8413])
 
 
 # --- one number for each pair ---------------------------------------------------------------------------------
 
 
-def predictions(fitted: Fitted, users: Codes, items: Codes) -> Floats:
+def predictions(fitted: Fitted, pairs: Pairs) -> Floats:
     """The rating of each pair, inside its own range; whoever is unknown is answered by what is known of the others."""
-    answer = np.empty(len(users))
+    values = np.empty(len(pairs))
     W, H = fitted.users.factors, fitted.items.factors
-    for start in range(0, len(users), BLOCK):
-        u, i = users[start : start + BLOCK], items[start : start + BLOCK]
-        answer[start : start + BLOCK] = fitted.ranges.to_rating(dot_rows(W[u], H[i]), u, i)
-    unknown = (users < 0) | (items < 0)
+    for start in range(0, len(pairs), BLOCK):
+        some = pairs.take(slice(start, start + BLOCK))
+        inner = dot_rows(W[some.users], H[some.items])
+        values[start : start + BLOCK] = fitted.ranges.to_value(inner, some)
+    unknown = pairs.unknown()
     if unknown.any():
-        answer[unknown] = _of_unknown(fitted, users[unknown], items[unknown])
+        values[unknown] = _of_unknown(fitted, pairs.take(unknown))
     # Past rounding nothing is cut but answers for the unknown.
-    return np.clip(answer, *fitted.ranges.interval(users, items))
+    return np.clip(fitted.ranges.scale.to_rating(values, pairs), *fitted.ranges.interval(pairs))
 
 
-def _of_unknown(fitted: Fitted, users: Codes, items: Codes) -> Floats:
+def _of_unknown(fitted: Fitted, pairs: Pairs) -> Floats:
     """The prior mean, where there is a prior; else the known side's mean, or the overall one where neither is known."""
     if fitted.users.prior is not None:
-        return fitted.ranges.to_rating(inner_products(*rows_of(fitted), bounded(fitted), users, items), users, items)
-    answer = np.where(users >= 0, fitted.users.means[users], np.full(len(users), fitted.mean))
-    return np.where(items >= 0, fitted.items.means[items], answer)
+        return fitted.ranges.to_value(inner_products(*rows_of(fitted), bounded(fitted), pairs), pairs)
+    answer = np.where(pairs.users >= 0, fitted.users.means[pairs.users], np.full(len(pairs), fitted.mean))
+    return np.where(pairs.items >= 0, fitted.items.means[pairs.items], answer)
 
 
 def dot_rows(left: Reals, right: Reals) -> Floats:
@@ -56,34 +60,40 @@ def dot_rows(left: Reals, right: Reals) -> Floats:
 # --- what a sampler knows ---------------------------------------------------------------------------------------
 
 
-def deviations(fitted: Fitted, users: Codes, items: Codes) -> Floats | None:
-    """Standard deviation of a rating: what samples disagree on, what they leave open, and the noise; None without."""
+def deviations(fitted: Fitted, pairs: Pairs) -> Floats | None:
+    """Standard deviation of a rating: what samples disagree on, what they leave open, and the noise; None without.
+
+    Behind a link it is half the width of the interval that holds as much as a normal within one standard deviation.
+    """
     if fitted.noise_variances is None:
         return None
-    noise, std = fitted.found["noise"], np.empty(len(users))
-    for block, samples, within in sampled(fitted, users, items):
-        std[block] = np.sqrt(samples.var(axis=1) + within + noise**2)
-    return std
+    if fitted.ranges.scale.link is not None:
+        low, high = quantiles(fitted, pairs, WITHIN_ONE).T
+        return np.asarray((high - low) / 2)
+    std = np.empty(len(pairs))
+    for block, samples, variance in sampled(fitted, pairs):
+        std[block] = np.sqrt(samples.var(axis=1) + variance)
+    return std * fitted.ranges.scale.stretch(pairs)
 
 
-def quantiles(fitted: Fitted, users: Codes, items: Codes, wanted: Floats) -> Floats:
+def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
     """Quantiles of the rating of each pair, one column for each, inside the pair's range.
 
     The predictive distribution is a normal around each kept sample's prediction, all of them mixed.
     """
-    noise, found = fitted.found["noise"], np.empty((len(users), len(wanted)))
-    for block, samples, within in sampled(fitted, users, items):
-        found[block] = mixture_quantiles(samples, np.sqrt(within + noise**2), wanted)
-    lower, upper = fitted.ranges.interval(users, items)
-    return np.clip(found, lower[:, None], upper[:, None])
+    found = np.empty((len(pairs), len(wanted)))
+    for block, samples, variance in sampled(fitted, pairs):
+        found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted)
+    lower, upper = fitted.ranges.interval(pairs)
+    return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
 
 
-def sampled(fitted: Fitted, users: Codes, items: Codes) -> Iterator[tuple[slice, Floats, Floats]]:
+def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Floats]]:
     """What each kept sample predicts for each pair (a column a sample), and the variance around that, in blocks.
 
-    Rows vary around their means within each sample: for independent rows with variances of their own,
-    Var(w·h) = Σ_k var(w_k)E[h_k]² + E[w_k]²var(h_k) + var(w_k)var(h_k). Only the biases' variances and the mean of the
-    others' are known.
+    Both are on the model's scale. Rows vary around their means within each sample: for independent rows with variances
+    of their own, Var(w·h) = Σ_k var(w_k)E[h_k]² + E[w_k]²var(h_k) + var(w_k)var(h_k). Only the biases' variances and
+    the mean of the others' are known.
     """
     ranges, (W_all, H_all) = bounded(fitted), rows_of(fitted)
     b, c, p_all, q_all = fitted.users.biases, fitted.items.biases, fitted.users.spread, fitted.items.spread
@@ -94,9 +104,10 @@ def sampled(fitted: Fitted, users: Codes, items: Codes) -> Iterator[tuple[slice,
     n_kept, room = b.shape[1], np.sqrt(ranges.slack)
     n_factors = (fitted.users.factors.shape[1] - fitted.n_bias_columns) // n_kept
     r, s = room * ranges.unknown_user, room * ranges.unknown_item
-    for start in range(0, len(users), BLOCK // 8):
+    for start in range(0, len(pairs), BLOCK // 8):
         block = slice(start, start + BLOCK // 8)
-        u, i = users[block], items[block]
+        some = pairs.take(block)
+        u, i = some.users, some.items
         W, H = W_all.take(u, r), H_all.take(i, s)
         inner = n_kept * (W[:, 2:] * H[:, 2:]).reshape(len(u), n_kept, n_factors).sum(axis=2)
         inner += np.where(u >= 0, b[u].T, W[:, 0]).T * H[:, :1]
@@ -105,7 +116,8 @@ def sampled(fitted: Fitted, users: Codes, items: Codes) -> Iterator[tuple[slice,
         q = np.where(i >= 0, q_all[i].T, s**2 * H_all.unknown_spread[:, None])
         within = p[0] * H[:, 0] ** 2 + q[0] * W[:, 1] ** 2 + n_factors * p[1] * q[1]
         within += p[1] * dot_rows(H[:, 2:], H[:, 2:]) + q[1] * dot_rows(W[:, 2:], W[:, 2:])
-        yield block, ranges.to_rating(inner, u, i), within
+        noise = fitted.found["noise"] * ranges.scale.noise(some)
+        yield block, ranges.to_value(inner, some), within + noise**2
 
 
 def rows_of(fitted: Fitted) -> tuple[Rows, Rows]:
@@ -118,11 +130,11 @@ def rows_of(fitted: Fitted) -> tuple[Rows, Rows]:
     )
 
 
-def inner_products(W: Rows, H: Rows, ranges: Ranges, users: Codes, items: Codes) -> Floats:
+def inner_products(W: Rows, H: Rows, ranges: Ranges, pairs: Pairs) -> Floats:
     """Inner products of pairs, somebody unknown among them."""
-    room, inner = np.sqrt(ranges.slack), np.empty(len(users))
-    for start in range(0, len(users), BLOCK):
-        u, i = users[start : start + BLOCK], items[start : start + BLOCK]
+    room, inner = np.sqrt(ranges.slack), np.empty(len(pairs))
+    for start in range(0, len(pairs), BLOCK):
+        u, i = pairs.users[start : start + BLOCK], pairs.items[start : start + BLOCK]
         w, h = W.take(u, room * ranges.unknown_user), H.take(i, room * ranges.unknown_item)
         inner[start : start + BLOCK] = dot_rows(w, h)
     return inner
@@ -163,9 +175,10 @@ def ranking(fitted: Fitted, answer_unknown: bool) -> Ranking:
 
 
 def _scores(fitted: Fitted, answer_unknown: bool, users: Codes, items: Codes) -> Floats:
-    found = predictions(fitted, users, items)
+    pairs = Pairs(users, items)
+    found = predictions(fitted, pairs)
     if not answer_unknown:
-        found[(users < 0) | (items < 0)] = np.nan
+        found[pairs.unknown()] = np.nan
     return found
 
 

@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.columns import read_numbers, short
-from boundrec.data.ratings import Ratings
 from boundrec.models import answers
-from boundrec.models.bounded import BoundedModel, centred_sides
+from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
 from boundrec.models.estimator import Callback
 from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
@@ -32,9 +31,10 @@ from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import SampledRows, TakesNewRatings
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, setting
 from boundrec.ranges import Ranges
+from boundrec.ranges.rules import ends_of_rows
 from boundrec.solvers import Side, Solver
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
-from boundrec.solvers.gibbs import TINY, Kept, KeptSide, Prior, Rows, Sampled, Sampler
+from boundrec.solvers.gibbs import PRIOR_NOISE, TINY, GrowingNoise, Kept, KeptSide, Prior, Rows, Sampled, Sampler
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")
@@ -84,15 +84,15 @@ class EvaluatedSampler(Sampler):
 
     def evaluate(self, validation: Validation) -> Floats:
         """The running mean over the sweeps after the burn-in; before that, what the present draws say."""
-        ranges, users, items = self.ranges, validation.users, validation.items
+        ranges, pairs = self.ranges, validation.pairs
         sample = self.kept.last
         assert sample is not None
         W = Rows.of(sample.users.best(), sample.users.prior, HELD_BY_USERS)
         H = Rows.of(sample.items.best(), sample.items.prior, HELD_BY_ITEMS)
-        inner = answers.inner_products(W, H, ranges, users, items)
+        inner = answers.inner_products(W, H, ranges, pairs)
         if self.n_swept > self.burn_in:
             inner = self._running.add(inner)
-        self.evaluated = ranges.to_rating(inner, users, items)
+        self.evaluated = np.clip(ranges.scale.to_rating(ranges.to_value(inner, pairs), pairs), *ranges.interval(pairs))
         return self.evaluated
 
 
@@ -153,6 +153,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         X: Any,
         y: Any = None,
         *,
+        lower: Any = None,
+        upper: Any = None,
         history: Any = None,
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
@@ -163,10 +165,12 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         For the pairs of ``eval_set`` the mean over all sweeps after the burn-in is kept, in ``eval_predictions_``,
         and its error after each sweep in ``eval_errors_``.
         """
-        super().fit(X, y, history=history, sample_weight=sample_weight, eval_set=eval_set, callback=callback)
+        beside = {"history": history, "sample_weight": sample_weight, "eval_set": eval_set, "callback": callback}
+        super().fit(X, y, lower=lower, upper=upper, **beside)
         if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2:
-            by_user, found = Ratings.read(*eval_set, duplicates=self.duplicates), self.eval_predictions_
-            self._learned = replace(self.fitted_, eval_predictions=found[by_user.positions(eval_set[0])])
+            by_user, found = self._read_parts(*eval_set), self.eval_predictions_
+            pairs = ends_of_rows(self.fitted_.rule, eval_set[0], None, None)[0]
+            self._learned = replace(self.fitted_, eval_predictions=found[by_user.positions(pairs)])
         return self
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
@@ -184,7 +188,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
         burn_in, kept = self._to_keep(start, self.fitted_ if chain else None)
         means_from = None if validation is None else burn_in + 1
-        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng)
+        growth = self._growing_noise(start, guess)
+        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, growth)
         sampler.burn_in, sampler.ranges = burn_in, answers.bounded(start)
         sampler.earlier = self.fitted_.course if chain else start.course
         return sampler
@@ -196,9 +201,19 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         is the least.
         """
         assert start.ratings is not None
-        half_widths = answers.bounded(start).radius(start.ratings.user_of_rating(), users.csr.indices)
+        half_widths = answers.bounded(start).radius(start.ratings.pairs())
         least = (LEAST_NOISE * float(half_widths.mean())) ** 2
         return max(float(users.csr.data.var()), least, TINY)
+
+    def _growing_noise(self, start: Fitted, guess: float) -> GrowingNoise | None:
+        """How noise grows with the width of ranges, where that is to be sampled, too."""
+        ratings, scale = start.ratings, answers.bounded(start).scale
+        if scale.width is None or not is_auto(self.noise_growth):
+            return None
+        assert ratings is not None
+        places = np.arange(ratings.n_ratings, dtype=np.float64)
+        order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
+        return GrowingNoise(noise_growth(scale, ratings, PRIOR_NOISE, guess), order, scale.growth)
 
     def _to_keep(self, start: Fitted, earlier: Fitted | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
@@ -242,17 +257,18 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     def _together(self, start: Fitted, outcomes: list[Outcome], at_the_end: bool) -> Fitted:
         """The kept samples become one model; where none is kept yet, the last one stands for all."""
         sampler, course = _sampler(outcomes), outcomes[-1].course
-        users, items, variances = sampler.kept.or_last()
-        earlier = sampler.earlier
+        kept, earlier = sampler.kept.or_last(), sampler.earlier
+        ranges, variances = _with_noise(answers.bounded(start), sampler.growth, kept)
         return replace(
             start,
-            users=_stacked(start.users, users, at_the_end),
-            items=_stacked(start.items, items, at_the_end),
+            users=_stacked(start.users, kept.users, at_the_end),
+            items=_stacked(start.items, kept.items, at_the_end),
+            ranges=ranges,
             course=course._replace(
                 objectives=earlier.objectives + course.objectives, seconds=earlier.seconds + course.seconds
             ),
             n_bias_columns=2,
-            noise_variances=np.array(variances),
+            noise_variances=variances,
             found={**start.found, "noise": float(np.sqrt(np.mean(variances)))},
             eval_predictions=sampler.evaluated,
         )
@@ -266,6 +282,9 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         assert isinstance(solver, EvaluatedSampler)
         return solver.evaluate(validation)
+
+    def _in_ball(self) -> bool:
+        return True
 
     def _slack(self) -> float:
         return slack_for(self.n_factors) if is_auto(self.slack) else float(self.slack)
@@ -291,47 +310,81 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     # --- predictions ----------------------------------------------------------------------------------------
 
     @overload
-    def predict(self, X: Any, return_range: Literal[False] = False, return_std: Literal[False] = False) -> Floats: ...
+    def predict(
+        self,
+        X: Any,
+        return_range: Literal[False] = False,
+        return_std: Literal[False] = False,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Floats: ...
     @overload
     def predict(
-        self, X: Any, return_range: Literal[True], return_std: Literal[False] = False
+        self,
+        X: Any,
+        return_range: Literal[True],
+        return_std: Literal[False] = False,
+        *,
+        lower: Any = None,
+        upper: Any = None,
     ) -> tuple[Floats, Floats, Floats]: ...
     @overload
     def predict(
-        self, X: Any, return_range: Literal[False] = False, *, return_std: Literal[True]
+        self,
+        X: Any,
+        return_range: Literal[False] = False,
+        *,
+        return_std: Literal[True],
+        lower: Any = None,
+        upper: Any = None,
     ) -> tuple[Floats, Floats]: ...
     @overload
     def predict(
-        self, X: Any, return_range: Literal[True], return_std: Literal[True]
+        self,
+        X: Any,
+        return_range: Literal[True],
+        return_std: Literal[True],
+        *,
+        lower: Any = None,
+        upper: Any = None,
     ) -> tuple[Floats, Floats, Floats, Floats]: ...
     @overload
-    def predict(self, X: Any, return_range: bool = False, return_std: bool = False) -> Floats | tuple[Floats, ...]: ...
-    def predict(self, X: Any, return_range: bool = False, return_std: bool = False) -> Floats | tuple[Floats, ...]:
+    def predict(
+        self, X: Any, return_range: bool = False, return_std: bool = False, *, lower: Any = None, upper: Any = None
+    ) -> Floats | tuple[Floats, ...]: ...
+    def predict(
+        self, X: Any, return_range: bool = False, return_std: bool = False, *, lower: Any = None, upper: Any = None
+    ) -> Floats | tuple[Floats, ...]:
         """Predict the rating of each pair of ids, inside its own range.
 
         Parameters
         ----------
         X
-            Two columns of ids.
+            Two columns of ids, and the columns of ranges where the model was fitted with such.
         return_range
             Also return the lower and upper end of each pair's range.
         return_std
             Also return the standard deviation of a rating around the prediction: what the samples disagree on, and
             the noise of a single rating.
+        lower, upper
+            The range of each row, where pairs have ranges of their own; instead of those that ``bounds`` gives.
 
         Returns
         -------
         prediction, or a tuple of what was asked for in the order (prediction, std, lower, upper)
         """
-        users, items = self._codes(X)
-        answer: tuple[Floats, ...] = (self._predict(users, items),)
+        pairs = self._pairs(X, lower, upper)
+        answer: tuple[Floats, ...] = (self._predict(pairs),)
         if return_std:
-            answer += (_known(answers.deviations(self.fitted_, users, items)),)
+            answer += (_known(answers.deviations(self.fitted_, pairs)),)
         if return_range:
-            answer += self.fitted_.ranges.interval(users, items)
+            answer += self.fitted_.ranges.interval(pairs)
         return answer if len(answer) > 1 else answer[0]
 
-    def predict_quantiles(self, X: Any, quantiles: Any = (0.05, 0.5, 0.95)) -> Floats:
+    def predict_quantiles(
+        self, X: Any, quantiles: Any = (0.05, 0.5, 0.95), *, lower: Any = None, upper: Any = None
+    ) -> Floats:
         """Quantiles of the rating of each pair of ids, one column for each, inside the pair's range.
 
         The predictive distribution is a normal around each kept sample's prediction, all of them mixed.
@@ -339,8 +392,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         wanted = read_numbers([quantiles] if is_number(quantiles) else quantiles, "quantiles", "quantile")
         if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantiles={short(quantiles)}: give numbers between 0 and 1.")
-        users, items = self._codes(X)
-        return answers.quantiles(self.fitted_, users, items, wanted)
+        return answers.quantiles(self.fitted_, self._pairs(X, lower, upper), wanted)
 
     # --- what was learnt ------------------------------------------------------------------------------------
 
@@ -384,6 +436,16 @@ def _known(value: T | None) -> T:
     """What every model of this kind has, and others have not."""
     assert value is not None
     return value
+
+
+def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
+    """Ranges and the noise of each sample, where noise grows with their width as it does on average."""
+    variances = np.array(kept.variances)
+    if growth is None:
+        return ranges, variances
+    mean = float(np.mean(kept.growths))
+    unit, units = growth.widths.mean_weight(mean), np.array([growth.widths.mean_weight(p) for p in kept.growths])
+    return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
 
 
 def _sampler(outcomes: list[Outcome]) -> EvaluatedSampler:

@@ -8,23 +8,33 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
 
 from boundrec.arrays import Floats
-from boundrec.data.ratings import Csr, Ratings
+from boundrec.data.columns import pair_columns, short
+from boundrec.data.ratings import Csr, Pairs, Ratings
 from boundrec.models import answers
 from boundrec.models.estimator import Callback, FactorisationModel
-from boundrec.models.fitted import Fitted, learned
-from boundrec.models.settings import RangeSettings, check_count
+from boundrec.models.fitted import Fitted, FittedSide, learned
+from boundrec.models.settings import RangeSettings, check_count, is_auto
 from boundrec.notes import warn
-from boundrec.ranges import Ranges, check_bounds, frame_for
-from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions
+from boundrec.ranges import Bounds, Ranges, check_bounds, frame_for
+from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own
 from boundrec.ranges.magnitudes import (
     check_ranges_fit,
     constant_magnitudes,
     given_magnitudes,
     historical_magnitudes,
+    magnitudes_of_data,
 )
+from boundrec.ranges.rules import Rule, WithRows, check_ends, ends_of_rows, rule_like, rule_of, tell_unused
+from boundrec.ranges.scale import Scale, own_scale
 from boundrec.solvers import Side
+from boundrec.solvers.growth import NoiseGrowth
+
+#: How noise is taken to grow with the width of ranges until the ratings tell: as that of counts.
+FIRST_GROWTH = 0.5
+OPEN = (-np.inf, np.inf)
 
 
 class BoundedModel(RangeSettings, FactorisationModel):
@@ -50,6 +60,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
         X: Any,
         y: Any = None,
         *,
+        lower: Any = None,
+        upper: Any = None,
         history: Any = None,
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
@@ -61,9 +73,12 @@ class BoundedModel(RangeSettings, FactorisationModel):
         ----------
         X
             Two columns of ids, users and items (array, list of pairs, pandas, polars or pyarrow), or a scipy
-            sparse matrix of users × items whose stored entries are the observations, or a `Ratings`.
+            sparse matrix of users × items whose stored entries are the observations, or a `Ratings`. With
+            ``bounds="columns"``, or a pair of names, two more columns: the range of each row.
         y
             One rating for each row of X; None for a sparse matrix or a `Ratings`.
+        lower, upper
+            The range of each row of X, where ranges come with the rows but not in X; one number stands for all.
         history
             Past ratings that set the magnitudes, as ``(X_past, y_past)``, a sparse matrix or a `Ratings`.
         sample_weight
@@ -75,17 +90,19 @@ class BoundedModel(RangeSettings, FactorisationModel):
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
         """
         self.check_settings()
-        given = self._read(X, y, sample_weight)
+        rule = self._rule(lower, upper)
+        given = self._read_in_ranges(rule, X, y, sample_weight, lower, upper)
         ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
-        ranges = self._choose_ranges(ratings, past, from_matrix=issparse(X) or isinstance(X, Ratings))
-        ratings, ranges, infeasible_share = self._settle(ratings, ranges)
+        scale = self._choose_scale(ratings)
+        ranges = self._choose_ranges(ratings, past, scale, from_matrix=issparse(X) or isinstance(X, Ratings))
+        ratings, ranges, rule, infeasible_share = self._settle(ratings, ranges, rule)
         if self.n_factors > min(ratings.n_users, ratings.n_items):
             warn(
                 f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
                 "can determine."
             )
-        start = Fitted.before_the_first_sweep(ratings, given, replace(ranges, slack=self._slack()))
+        start = Fitted.before_the_first_sweep(ratings, given, ranges, rule)
         found = {"infeasible_share": infeasible_share, **self._chosen(ratings, ranges)}
         return self._learn(replace(start, found=found), held_out, callback)
 
@@ -94,6 +111,10 @@ class BoundedModel(RangeSettings, FactorisationModel):
             return None
         if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
+        if ratings.ends is not None:
+            raise ValueError(
+                "history sets magnitudes, but every pair has a range of its own: pass one of the two, history or ranges."
+            )
         past = self._read_beside("history", history, ratings)
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
         if not known:
@@ -103,9 +124,30 @@ class BoundedModel(RangeSettings, FactorisationModel):
             )
         return past
 
-    def _choose_ranges(self, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
+    def _choose_scale(self, ratings: Ratings) -> Scale:
+        """What is to be factorised: ratings, their logarithms, or shares of each pair's own range."""
+        if self.link is not None:
+            ratings.check_bounds((0.0, None))
+        if ratings.ends is None:
+            ends = (open_end if end is None else end for end, open_end in zip(self._declared(), OPEN, strict=True))
+            return Scale(self.link, None, 0.0, 1.0, *ends) if self.link else Scale()
+        if not is_auto(self.noise_growth):
+            return own_scale(ratings, self.link, float(self.noise_growth))
+        return likely_scale(own_scale(ratings, self.link, FIRST_GROWTH), ratings)
+
+    def _choose_ranges(self, ratings: Ratings, past: Ratings | None, scale: Scale, from_matrix: bool) -> Ranges:
         """Frame and magnitudes for these ratings (resolutions A13 to A17)."""
-        bounds = check_bounds(self.bounds)
+        own, slack = scale.of_ratings(ratings), self._slack()
+        past = None if past is None else scale.of_ratings(past)
+        bounds = scale.bounds(self._declared())
+        ranges = None
+        if self.magnitudes == "auto" and self.form == "c" and past is None and self._in_ball() and bounds != (None, None):
+            ranges = magnitudes_of_data(bounds, own, ratings.by_user.weights, slack)
+        if ranges is None:
+            ranges = self._ranges_by_rule(bounds, own, past, from_matrix)
+        return replace(ranges, slack=slack, scale=scale)
+
+    def _ranges_by_rule(self, bounds: Bounds, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
         smallest = min(float(r.by_user.data.min()) for r in (ratings, past) if r is not None)
         frame = frame_for(bounds, self.form, smallest)
         if not isinstance(self.magnitudes, str):
@@ -117,16 +159,78 @@ class BoundedModel(RangeSettings, FactorisationModel):
         cap = self.magnitudes != "paper"
         return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
 
-    def _settle(self, ratings: Ratings, ranges: Ranges) -> tuple[Ratings, Ranges, float]:
+    def _settle(self, ratings: Ratings, ranges: Ranges, rule: Rule | None) -> tuple[Ratings, Ranges, Rule | None, float]:
         """Deal with ratings outside their own range, and tell their share; one warning says how many there are."""
-        settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
+        if ratings.ends is not None:
+            settled, rule, outside = settle_own(ratings, rule, self.on_contradiction)
+            widened = ranges
+        else:
+            settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
         check_ranges_fit(widened, ratings.users, ratings.items, np.dtype(self.dtype))
         if outside.any() and self.on_contradiction == "keep":
             warn(
                 f"{describe_contradictions(ratings, ranges, outside)} "
                 'Pass on_contradiction="widen" or "drop" to settle them.'
             )
-        return settled, widened, float(outside.mean())
+        return settled, widened, rule, float(outside.mean())
+
+    # --- ranges of pairs ------------------------------------------------------------------------------------------
+
+    def _rule(self, lower: Any, upper: Any) -> Rule | None:
+        """The rule for ranges of pairs, if they have their own."""
+        rule: Rule | None = rule_of(self.bounds)
+        if rule is None and (lower is not None or upper is not None):
+            if self.bounds is not None:
+                raise ValueError(
+                    f"lower and upper give every row a range of its own, but bounds={short(self.bounds)} is one for all: "
+                    "pass bounds=None beside them, or leave them out."
+                )
+            rule = WithRows()
+        return rule
+
+    def _declared(self) -> Bounds:
+        return (None, None) if rule_like(self.bounds) else check_bounds(self.bounds)
+
+    def _read_in_ranges(
+        self, rule: Rule | None, X: Any, y: Any, sample_weight: Any = None, lower: Any = None, upper: Any = None
+    ) -> Ratings:
+        """Ratings, with the range of each where pairs have their own."""
+        if rule is None or (isinstance(X, Ratings) and X.ends is not None):
+            return self._read(X, y, sample_weight)
+        X, ends = ends_of_rows(rule, X, lower, upper)
+        ratings = self._read(X, y, sample_weight, ends)
+        if ends is not None:
+            return ratings
+        tell_unused(rule, ratings.users, ratings.items)
+        users, items = ratings.users.ids[ratings.user_of_rating()], ratings.items.ids[ratings.by_user.indices]
+        found = rule.ends(users, items)
+        check_ends(found, users, items)
+        return replace(ratings, ends=found)
+
+    def _read_parts(self, X: Any, y: Any = None) -> Ratings:
+        return self._read_in_ranges(rule_of(self.bounds), X, y)
+
+    def _pairs(self, X: Any, lower: Any = None, upper: Any = None) -> Pairs:
+        """Row numbers of the ids in X, and the ranges of the pairs where they have their own."""
+        check_is_fitted(self)
+        rule = self.fitted_.rule
+        if rule is None:
+            if lower is not None or upper is not None:
+                raise ValueError("lower and upper are ranges of pairs, but this model was fitted with one range for all.")
+            return super()._pairs(X)
+        X, ends = ends_of_rows(rule, X, lower, upper)
+        pairs = super()._pairs(X)
+        if ends is None:
+            users, items = pair_columns(X)
+            ends = rule.ends(users, items)
+            check_ends(ends, users, items)
+        return replace(pairs, ends=ends)
+
+    # --- what a model chooses -------------------------------------------------------------------------------------
+
+    def _in_ball(self) -> bool:
+        """Whether norms may be smaller than magnitudes: then the fit may live around the data."""
+        raise NotImplementedError
 
     def _slack(self) -> float:
         """τ, or what "auto" stands for."""
@@ -156,40 +260,74 @@ class BoundedModel(RangeSettings, FactorisationModel):
     # --- predictions ----------------------------------------------------------------------------------------
 
     @overload
-    def predict(self, X: Any, return_range: Literal[False] = False) -> Floats: ...
+    def predict(
+        self, X: Any, return_range: Literal[False] = False, *, lower: Any = None, upper: Any = None
+    ) -> Floats: ...
     @overload
-    def predict(self, X: Any, return_range: Literal[True]) -> tuple[Floats, Floats, Floats]: ...
+    def predict(
+        self, X: Any, return_range: Literal[True], *, lower: Any = None, upper: Any = None
+    ) -> tuple[Floats, Floats, Floats]: ...
     @overload
-    def predict(self, X: Any, return_range: bool) -> Floats | tuple[Floats, ...]: ...
-    def predict(self, X: Any, return_range: bool = False) -> Floats | tuple[Floats, ...]:
+    def predict(
+        self, X: Any, return_range: bool, *, lower: Any = None, upper: Any = None
+    ) -> Floats | tuple[Floats, ...]: ...
+    def predict(
+        self, X: Any, return_range: bool = False, *, lower: Any = None, upper: Any = None
+    ) -> Floats | tuple[Floats, ...]:
         """Predict the rating of each pair of ids; every prediction lies inside its own range.
 
         Parameters
         ----------
         X
-            Two columns of ids.
+            Two columns of ids, and the columns of ranges where the model was fitted with such.
         return_range
             Also return the lower and upper end of each pair's range.
+        lower, upper
+            The range of each row, where pairs have ranges of their own; instead of those that ``bounds`` gives.
 
         Returns
         -------
         prediction, or (prediction, lower, upper)
         """
-        users, items = self._codes(X)
-        predictions = self._predict(users, items)
-        return (predictions, *self.fitted_.ranges.interval(users, items)) if return_range else predictions
+        pairs = self._pairs(X, lower, upper)
+        predictions = self._predict(pairs)
+        return (predictions, *self.fitted_.ranges.interval(pairs)) if return_range else predictions
 
-    def predict_range(self, X: Any) -> tuple[Floats, Floats]:
+    def predict_range(self, X: Any, *, lower: Any = None, upper: Any = None) -> tuple[Floats, Floats]:
         """The range of each pair of ids: what its prediction can be at least and at most."""
-        users, items = self._codes(X)
-        return self.fitted_.ranges.interval(users, items)
+        return self.fitted_.ranges.interval(self._pairs(X, lower, upper))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lower: Any = None, upper: Any = None) -> float:
+        """R², the share of the ratings' variance that is explained; ranges as in `predict`."""
+        from sklearn.metrics import r2_score
+
+        return float(r2_score(y, self.predict(X, lower=lower, upper=upper), sample_weight=sample_weight))
 
 
 def centred_sides(fitted: Fitted, dtype: Any) -> tuple[Side, Side]:
     """Both sides before they have factors: ratings with the centres of their ranges taken off, and room for factors."""
-    ranges, ratings = answers.bounded(fitted), fitted.ratings
-    assert ratings is not None
+    ranges = answers.bounded(fitted)
+    assert fitted.ratings is not None
+    own = ranges.scale.of_ratings(fitted.ratings)
     room, none = np.sqrt(ranges.slack), np.empty((0, 0))
-    by_user: Csr = ranges.centred(ratings.by_user, ranges.user, ranges.item, dtype)
-    by_item: Csr = ranges.centred(ratings.by_item, ranges.item, ranges.user, dtype)
+    by_user: Csr = ranges.centred(own.by_user, ranges.user, ranges.item, dtype)
+    by_item: Csr = ranges.centred(own.by_item, ranges.item, ranges.user, dtype)
     return Side(by_user, room * ranges.user, none), Side(by_item, room * ranges.item, none)
+
+
+def likely_scale(scale: Scale, ratings: Ratings) -> Scale:
+    """The scale on which noise grows as the errors of the plainest model, means of users and items, say it does."""
+    own = scale.of_ratings(ratings)
+    mean = float(np.average(own.by_user.data, weights=own.by_user.weights))
+    users, items = (FittedSide.of(ids, csr, mean) for ids, csr in ((own.users, own.by_user), (own.items, own.by_item)))
+    pairs = own.pairs()
+    errors = own.by_user.data - (users.means[pairs.users] + items.means[pairs.items] - mean)
+    widths = noise_growth(scale, ratings)
+    growth = widths.most_likely(errors)
+    return replace(scale, growth=growth, mean_weight=widths.mean_weight(growth))
+
+
+def noise_growth(scale: Scale, ratings: Ratings, prior: float = 0.0, guess: float = 0.0) -> NoiseGrowth:
+    """What the widths of the ratings' ranges are, for those who learn how noise grows with them."""
+    stretch, weights = scale.stretch(ratings.pairs()), ratings.by_user.weights
+    return NoiseGrowth(stretch, weights if weights.size else np.ones(stretch.size), prior, guess)

@@ -29,13 +29,13 @@ from boundrec.data.columns import (
     short,
 )
 from boundrec.data.ids import IdIndex, id_array
-from boundrec.data.ratings import Ratings
+from boundrec.data.ratings import Ends, Pairs, Ratings
 from boundrec.models import answers
 from boundrec.models.fit import Outcome, StoppingRule, Validation, Watch, generator, run, set_aside
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.settings import CommonSettings, Unknown, check_count, check_flag, check_word
 from boundrec.notes import warn
-from boundrec.ranges import check_bounds, check_bounds_fit
+from boundrec.ranges import Bounds, check_bounds, check_bounds_fit
 from boundrec.solvers import Learned, Solver
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Lists, Seen, top_n
@@ -136,10 +136,10 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None, ends: Ends | None = None) -> Ratings:
         """Ratings to learn from: inside the declared bounds, and finite as the model stores them."""
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates)
-        bounds, dtype = check_bounds(self.bounds), np.dtype(self.dtype)
+        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates, ends=ends)
+        bounds, dtype = self._declared(), np.dtype(self.dtype)
         ratings.check_bounds(bounds)
         ratings.check_fits(dtype)
         check_bounds_fit(bounds, dtype)
@@ -151,8 +151,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         if not 1 <= len(parts) <= 2:
             raise ValueError(f"{name} has {len(parts)} parts: give (X, y), a sparse matrix or a Ratings.")
         try:
-            ratings = Ratings.read(*parts, duplicates=self.duplicates)
-            ratings.check_bounds(check_bounds(self.bounds))
+            ratings = self._read_parts(*parts)
+            ratings.check_bounds(self._declared())
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
         check_names(trained.names, ratings.names, name)
@@ -227,6 +227,14 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     # --- what a model provides ------------------------------------------------------------------------------
 
+    def _declared(self) -> Bounds:
+        """The range that every rating lies in, as far as one is declared for all."""
+        return check_bounds(self.bounds)
+
+    def _read_parts(self, X: Any, y: Any = None) -> Ratings:
+        """Ratings beside those to train on."""
+        return Ratings.read(X, y, duplicates=self.duplicates)
+
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         """The algorithm, at its start."""
         raise NotImplementedError
@@ -245,7 +253,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         """What the model predicts for the pairs it is evaluated on, after the sweep that is just complete."""
-        return answers.predictions(so_far(), validation.users, validation.items)
+        return answers.predictions(so_far(), validation.pairs)
 
     def _n_visited(self, ratings: Ratings) -> int:
         """How many entries of the matrix a sweep looks at: what threads share."""
@@ -325,21 +333,21 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Floats:
         """Predict the rating of each pair of ids in X; ``on_unknown`` says what unknown ids get."""
-        return self._predict(*self._codes(X))
+        return self._predict(self._pairs(X))
 
-    def _predict(self, users: Codes, items: Codes) -> Floats:
-        predictions = answers.predictions(self._answering(), users, items)
+    def _predict(self, pairs: Pairs) -> Floats:
+        predictions = answers.predictions(self._answering(), pairs)
         if self.on_unknown == "nan":
-            predictions[(users < 0) | (items < 0)] = np.nan
+            predictions[pairs.unknown()] = np.nan
         return predictions
 
-    def _codes(self, X: Any) -> tuple[Codes, Codes]:
+    def _pairs(self, X: Any) -> Pairs:
         """Row numbers of the ids in X; −1 for ids without a training rating."""
         self._check_can_answer()
         users, items = pair_columns(X)
         fitted = self.fitted_
         check_names(fitted.names, column_names(X))
-        return self._known_codes("user", users, fitted.users), self._known_codes("item", items, fitted.items)
+        return Pairs(self._known_codes("user", users, fitted.users), self._known_codes("item", items, fitted.items))
 
     def _check_can_answer(self) -> None:
         check_is_fitted(self)
@@ -493,7 +501,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         place, rank = np.nonzero(there)
         users, items = asked.users[rows][place], lists.items[there]
         users = np.where(fitted.users.trained[users], users, -1)
-        lower, upper = fitted.ranges.interval(users, items)
+        pairs = Pairs(users, items)
+        lower, upper = fitted.ranges.interval(pairs)
         columns = {
             "user": asked.user_ids[rows][place],
             "item": ids[items],
@@ -502,7 +511,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             "lower": lower,
             "upper": upper,
         }
-        std = answers.deviations(fitted, users, items)
+        std = answers.deviations(fitted, pairs)
         return build_frame(columns if std is None else {**columns, "std": std}, asked.output)
 
     def _read_request(

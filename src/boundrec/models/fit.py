@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from boundrec.arrays import Floats
 from boundrec.data.columns import short
-from boundrec.data.ratings import Ratings
+from boundrec.data.ratings import Pairs, Ratings
 from boundrec.models.fitted import Course, Fitted
 from boundrec.notes import Interrupted, warn
 from boundrec.solvers import Learned, Solver, Sweep
@@ -223,10 +223,10 @@ class Validation:
 
     def __init__(self, ratings: Ratings, fitted: Fitted) -> None:
         users, items = fitted.users.codes(ratings.users.ids), fitted.items.codes(ratings.items.ids)
-        self.users, self.items = users[ratings.user_of_rating()], items[ratings.by_user.indices]
+        self.pairs = Pairs(users[ratings.user_of_rating()], items[ratings.by_user.indices], ratings.ends)
         self._ratings = ratings.by_user.data
         self._weights = ratings.by_user.weights if ratings.by_user.weights.size else None
-        if not np.any((self.users >= 0) & (self.items >= 0)):
+        if self.pairs.unknown().all():
             raise ValueError(
                 f"none of the {self._ratings.size} ratings to evaluate on (first user: {ratings.users.ids.item(0)!r}) "
                 "has a user and an item with training ratings, so they cannot tell a good sweep from a bad one: "

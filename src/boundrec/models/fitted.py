@@ -16,6 +16,7 @@ from boundrec.data.columns import Names
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.ranges import PredictionRanges
+from boundrec.ranges.rules import Rule
 from boundrec.solvers import Sweep
 from boundrec.solvers.gibbs import Prior
 from boundrec.top_n import Seen
@@ -30,7 +31,7 @@ class FittedSide(ReadOnly):
     """What a model knows of its users, or of its items: a row of each array is one of them."""
 
     ids: IdIndex
-    #: Means of their ratings, drawn towards the overall mean.
+    #: Means of their ratings, drawn towards the overall mean, on the scale that the model factorises.
     means: Floats
     #: Who has a training rating.
     trained: Bools
@@ -104,6 +105,8 @@ class Fitted(ReadOnly):
     seen: Seen
     #: Names of the columns that it was learnt from, if they had any.
     names: Names | None
+    #: Who has which range, where pairs have their own.
+    rule: Rule | None
     #: The training ratings; None in a view, or a model from a file without them.
     ratings: Ratings | None
     course: Course = field(default_factory=lambda: Course([], [], []))
@@ -117,20 +120,24 @@ class Fitted(ReadOnly):
     eval_predictions: Floats | None = None
 
     @classmethod
-    def before_the_first_sweep(cls, ratings: Ratings, given: Ratings, ranges: PredictionRanges) -> Fitted:
+    def before_the_first_sweep(
+        cls, ratings: Ratings, given: Ratings, ranges: PredictionRanges, rule: Rule | None = None
+    ) -> Fitted:
         """What is known before anything is learnt.
 
         Who was ``given`` a rating of an item has seen it, even if that rating was dropped or set aside.
         """
-        weights = ratings.by_user.weights
-        mean = float(np.average(ratings.by_user.data, weights=weights if weights.size else None))
+        own = ranges.scale.of_ratings(ratings)
+        weights = own.by_user.weights
+        mean = float(np.average(own.by_user.data, weights=weights if weights.size else None))
         return cls(
-            FittedSide.of(ratings.users, ratings.by_user, mean),
-            FittedSide.of(ratings.items, ratings.by_item, mean),
+            FittedSide.of(own.users, own.by_user, mean),
+            FittedSide.of(own.items, own.by_item, mean),
             ranges,
             mean,
             Seen.of(given),
             ratings.names,
+            rule,
             ratings,
         )
 

@@ -35,7 +35,7 @@ from boundrec.models.settings import (
     positive,
     setting,
 )
-from boundrec.ranges import Form, Ranges, check_bounds
+from boundrec.ranges import Form, Ranges
 from boundrec.solvers import Solver
 from boundrec.solvers.angles import AngleDescent, AngleSide
 from boundrec.solvers.descent import Step, Steps
@@ -154,7 +154,7 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
         users, items = centred_sides(start, dtype)
         users.factors = self._start(users.radius, rng).astype(dtype)
         items.factors = self._start(items.radius, rng).astype(dtype)
-        if self.form == "n" and ranges.frame.offset == check_bounds(self.bounds)[1]:
+        if self.form == "n" and ranges.frame.offset == ranges.scale.bounds(self._declared())[1]:
             items.factors *= -1  # ratings below their only bound: products start below zero, too
         if self.solver == "angles":
             turning = AngleSide(users, float(self.initial_step)), AngleSide(items, float(self.initial_step))
@@ -196,6 +196,9 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
     def _with_biases(self) -> bool:
         return self.constraint == "ball" if self.biases == "auto" else bool(self.biases)
 
+    def _in_ball(self) -> bool:
+        return self.constraint == "ball"
+
     def _slack(self) -> float:
         if is_auto(self.slack):
             return SLACK if self.constraint == "ball" else 1.0
@@ -205,7 +208,7 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
         """The ridge in the unit of the squared error: on the ball what serves accuracy, on the sphere none."""
         automatic = ridge_for(ratings) if self.constraint == "ball" else 0.0
         ridge = automatic if is_auto(self.ridge) else float(self.ridge)
-        return {"ridge": ridge * float(ranges.radius(ratings.user_of_rating(), ratings.by_user.indices).mean())}
+        return {"ridge": ridge * float(ranges.radius(ratings.pairs()).mean())}
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
@@ -247,7 +250,7 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
 def mean_share(start: Fitted, centred: Reals) -> float:
     """The mean of the centred ratings, each in units of its own range."""
     assert start.ratings is not None
-    radius = answers.bounded(start).radius(start.ratings.user_of_rating(), start.ratings.by_user.indices)
+    radius = answers.bounded(start).radius(start.ratings.pairs())
     return float(np.mean(centred / radius))
 
 

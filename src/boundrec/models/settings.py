@@ -24,6 +24,8 @@ from boundrec.data.ids import INT64_MAX
 from boundrec.data.ratings import INT32_MAX, LARGEST, Duplicates, is_too_large
 from boundrec.models.fitted import learned
 from boundrec.ranges import Contradiction, Form, MagnitudeRule, Magnitudes, check_bounds
+from boundrec.ranges.rules import rule_like
+from boundrec.ranges.scale import Link
 from boundrec.ranges.slack import STEEPEST
 from boundrec.solvers.threads import thread_count
 
@@ -114,7 +116,8 @@ def _check_float_type(name: str, value: Any) -> None:
 
 
 def _check_bounds(name: str, value: Any) -> None:
-    check_bounds(value)
+    if not rule_like(value):
+        check_bounds(value)
 
 
 def _check_threads(name: str, value: Any) -> None:
@@ -212,7 +215,10 @@ class CommonSettings(Settings):
         default=None,
         rule=_check_bounds,
         meaning="What every rating is known to obey: ``(lo, hi)``, ``(lo, None)``, ``(None, hi)`` or None. Ratings "
-        "outside are refused. Of bounded models it is a promise: form c keeps every prediction inside.",
+        "outside are refused. Of bounded models it is a promise: form c keeps every prediction inside. To them it may "
+        "also be a rule, by which every pair has a range of its own: `PerItem`, `PerUser` or `PerPair`, a frame with "
+        "such columns, a function of user ids and item ids that returns lower and upper ends, a pair of names of "
+        'columns of X, or ``"columns"`` for its third and fourth.',
     )
     on_unknown: Unknown = setting(
         default="mean",
@@ -307,6 +313,18 @@ class RangeSettings(Settings):
         meaning="τ ≥ 1: the fit may use centre ± τ·r·s, and a strictly increasing map leads predictions back into "
         'the range, without the ties that clipping makes. For the ball only; ``"auto"`` is 1.5 for `MBMF`, '
         "and grows with ``n_factors`` for `BayesianMBMF`.",
+    )
+    link: Link | None = setting(
+        default=None,
+        rule=lambda name, value: None if value is None else check_word(name, value, get_args(Link)),
+        meaning='``"log1p"`` factorises log(1 + rating): for counts, whose noise grows with their size. Predictions, '
+        "ranges and quantiles are ratings as ever.",
+    )
+    noise_growth: float | Auto = setting(
+        default="auto",
+        rule=number('a number between 0 and 1, or "auto"', lambda value: 0 <= value <= 1, or_auto=True),
+        meaning="Where pairs have ranges of their own: the noise's standard deviation grows as width^p. 0: the same in "
+        'ratings everywhere; ½: as that of counts; 1: in proportion. ``"auto"`` learns it.',
     )
     on_contradiction: Contradiction = setting(
         default="keep",

@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 
 from boundrec.arrays import Bools, Codes, Floats, ReadOnly, Reals
 from boundrec.data.columns import short
-from boundrec.data.ratings import Csr, is_too_large, sizes_that_fit
-from boundrec.ranges.slack import squash, unsquash
-
-Bounds = tuple[float | None, float | None]
+from boundrec.data.ratings import Csr, Pairs, is_too_large, sizes_that_fit
+from boundrec.ranges.scale import Bounds, Scale
+from boundrec.ranges.slack import lead, squash, unlead, unsquash
 
 Form = Literal["c", "n"]
 MagnitudeRule = Literal["auto", "range", "history", "paper"]
@@ -43,17 +42,21 @@ ROUNDING_OF_RANGES = 1e-13
 
 
 class PredictionRanges(Protocol):
-    """What a prediction may be, asked by row numbers of users and items, where −1 is somebody unknown.
+    """What a prediction may be, asked by pairs of row numbers of users and items, where −1 is somebody unknown.
 
     The solvers know inner products w·h only; this is where those become ratings, and where a search for the highest
     predictions learns which inner products are worth looking at.
     """
 
-    def interval(self, users: Codes, items: Codes) -> tuple[Floats, Floats]:
+    @property
+    def scale(self) -> Scale:
+        """What is factorised: ratings, or what stands for them."""
+
+    def interval(self, pairs: Pairs) -> tuple[Floats, Floats]:
         """Both ends of each pair's range."""
 
-    def to_rating(self, inner: Floats, users: Codes, items: Codes) -> Floats:
-        """The predictions that inner products of the pairs' rows stand for; one column for each, if there are more."""
+    def to_value(self, inner: Floats, pairs: Pairs) -> Floats:
+        """The numbers, on the model's scale, that inner products of the pairs' rows stand for."""
 
     def needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
         """The least inner product with which an item, its magnitude between low and high, might reach a score."""
@@ -77,6 +80,8 @@ class Frame:
     limit: float = np.inf
     lower: float = -np.inf
     upper: float = np.inf
+    #: Whether centre and width are those of the data, and each tail is led into its own declared end.
+    led: bool = False
 
     def levels(self, values: NDArray[np.floating]) -> Floats:
         """Distances from the offset: what magnitudes are made of (resolution A15)."""
@@ -99,28 +104,27 @@ class Ranges(ReadOnly):
     #: √(mean + std) over all of the history, Eq. (41), before any cap; None where magnitudes are not made of it.
     overall: float | None = None
     slack: float = 1.0
+    scale: Scale = Scale()
 
     def with_magnitudes(self, kind: str, magnitudes: Floats) -> Ranges:
         """The same with other magnitudes of one side, "user" or "item"."""
         return replace(self, user=magnitudes) if kind == "user" else replace(self, item=magnitudes)
 
-    def radius(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Floats:
+    def radius(self, pairs: Pairs) -> Floats:
         """r_i s_j, half of a range's width."""
-        r = np.where(users >= 0, self.user[users], self.unknown_user)
-        s = np.where(items >= 0, self.item[items], self.unknown_item)
+        r = np.where(pairs.users >= 0, self.user[pairs.users], self.unknown_user)
+        s = np.where(pairs.items >= 0, self.item[pairs.items], self.unknown_item)
         return r * s
 
-    def centre(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> Floats:
-        """The middle of a range."""
-        return self._centre(self.radius(users, items))
+    def interval(self, pairs: Pairs) -> tuple[Floats, Floats]:
+        """Both ends of a range, as ratings; rounding never takes them past a declared end."""
+        return self.scale.interval(*self._interval(self.radius(pairs)), pairs)
 
-    def interval(self, users: NDArray[np.integer], items: NDArray[np.integer]) -> tuple[Floats, Floats]:
-        """Both ends of a range; rounding never takes them past a declared end."""
-        return self._interval(self.radius(users, items))
-
-    def to_rating(self, inner: Floats, users: Codes, items: Codes) -> Floats:
-        """The prediction for an inner product w·h: from within slack·r·s of the centre to within r·s of it."""
-        radius = self.radius(users, items)
+    def to_value(self, inner: Floats, pairs: Pairs) -> Floats:
+        """The number for an inner product w·h: from within slack·r·s of the centre to within r·s of it."""
+        if self.frame.led:
+            return np.asarray(self.frame.offset + lead(inner, *self._reach_and_room()))
+        radius = self.radius(pairs)
         if inner.ndim == 2:
             radius = radius[:, None]
         return np.asarray(self._centre(radius) + radius * squash(inner / radius, self.slack))
@@ -136,14 +140,27 @@ class Ranges(ReadOnly):
         return self.frame.offset + self.frame.tilt * radius
 
     def _interval(self, radius: Floats) -> tuple[Floats, Floats]:
-        centre = self._centre(radius)
-        lower = np.maximum(centre - radius, self.frame.lower)
-        return lower, np.maximum(np.minimum(centre + radius, self.frame.upper), lower)
+        centre, below, above = self._centre(radius), radius, radius
+        if self.frame.led:
+            reach, *room = self._reach_and_room()
+            below, above = (np.full_like(radius, min(reach, end)) for end in room)
+        lower = np.maximum(centre - below, self.frame.lower)
+        return lower, np.maximum(np.minimum(centre + above, self.frame.upper), lower)
+
+    def _reach_and_room(self) -> tuple[float, float, float]:
+        """Where magnitudes are those of the data: how far the fit may go, and the room below and above its centre."""
+        frame, reach = self.frame, self.slack * self.unknown_user * self.unknown_item
+        return reach, frame.offset - frame.lower, frame.upper - frame.offset
 
     # --- the search for the highest predictions -------------------------------------------------------------
 
     def needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
         """The least inner product of `vectors` with which an item might reach a score."""
+        scores = self.scale.linked(scores)
+        if self.frame.led:
+            reach, below, above = self._reach_and_room()
+            distance = scores - self.frame.offset - ROUNDING_OF_RANGES * (reach + abs(self.frame.offset))
+            return np.where(distance <= -min(reach, below), -np.inf, unlead(distance, reach, below, above))
         if self.slack == 1.0:
             # No inner product leads below the lower end, which is highest where the item's magnitude is smallest.
             lower, _ = self._interval(self.user[users] * self.item.min())
@@ -153,9 +170,9 @@ class Ranges(ReadOnly):
         scores = scores - ROUNDING_OF_RANGES * (wide + abs(self.frame.offset))
         return np.minimum(self._to_inner(scores, narrow), self._to_inner(scores, wide))
 
-    def _to_inner(self, ratings: Floats, radius: Floats) -> Floats:
-        """The least inner product that `to_rating` leads to a rating, or past it: any, where all the range is."""
-        share = (ratings - self._centre(radius)) / radius
+    def _to_inner(self, values: Floats, radius: Floats) -> Floats:
+        """The least inner product that `to_value` leads to a number, or past it: any, where all the range is."""
+        share = (values - self._centre(radius)) / radius
         return np.asarray(radius * np.where(share <= -1.0, -np.inf, unsquash(share, self.slack)))
 
     def vectors(self, users: Reals, items: Reals) -> tuple[Reals, Reals]:
@@ -166,7 +183,7 @@ class Ranges(ReadOnly):
 
     def magnitudes_that_decide(self) -> Floats | None:
         """With slack, predictions depend on the magnitudes of the items."""
-        return None if self.slack == 1.0 else self.item
+        return None if self.slack == 1.0 or self.frame.led else self.item
 
     def keeps_order(self, trained: Bools) -> bool:
         """Without slack always; with it, where all items have the same magnitude."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from boundrec.arrays import Bools
-from boundrec.data.ratings import Csr, Ratings
+from boundrec.data.ratings import Csr, Ends, Ratings
 from boundrec.ranges import Ranges
+from boundrec.ranges.rules import PerPair, Widened
 
 #: A rating this far past its range, relative to the range, is still inside: rounding, not contradiction.
 ROUNDING = 1e-9
@@ -16,9 +18,11 @@ ROUNDING = 1e-9
 
 def contradictions(ratings: Ratings, ranges: Ranges) -> Bools:
     """Which observations (in by_user order) lie outside their own range, e.g. V_ij > 2 r_i s_j under Eq. (40)."""
-    pairs = ratings.user_of_rating(), ratings.by_user.indices
-    lower, upper = ranges.interval(*pairs)
-    slack = ROUNDING * np.maximum(ranges.radius(*pairs), np.abs(ranges.frame.offset))
+    if ranges.frame.led:  # what is out of the fit's reach is still inside what was declared
+        return np.zeros(ratings.n_ratings, bool)
+    pairs = ratings.pairs()
+    lower, upper = ranges.interval(pairs)
+    slack = ROUNDING * np.maximum(ranges.radius(pairs), np.abs(ranges.frame.offset))
     values = ratings.by_user.data
     return np.asarray((values < lower - slack) | (values > upper + slack))
 
@@ -41,13 +45,39 @@ def settle_contradictions(ratings: Ratings, ranges: Ranges, how: str) -> tuple[R
     return ratings.keep(~outside), ranges, outside
 
 
+def settle_own(ratings: Ratings, rule: Any, how: str) -> tuple[Ratings, Any, Bools]:
+    """The same where every pair has a range of its own; a widened one then goes before the rule that gave it."""
+    ends, values = ratings.ends, ratings.by_user.data
+    assert ends is not None
+    room = ROUNDING * (ends.upper / 2 - ends.lower / 2)
+    outside = np.asarray((values < ends.lower - room) | (values > ends.upper + room))
+    if not outside.any() or how == "keep":
+        return ratings, rule, outside
+    if how == "raise":
+        raise ValueError(f'{_describe(ratings, ends, outside)} Pass on_contradiction="widen" or "drop".')
+    if how == "drop":
+        if outside.all():
+            raise ValueError(
+                'every rating lies outside its own range, nothing is left to fit: use on_contradiction="widen".'
+            )
+        return ratings.keep(~outside), rule, outside
+    wider = Ends(np.minimum(ends.lower, values), np.maximum(ends.upper, values))
+    pairs = ratings.pairs().take(outside)
+    users, items = ratings.users.ids[pairs.users].tolist(), ratings.items.ids[pairs.items].tolist()
+    table = dict(zip(zip(users, items, strict=True), zip(*(end[outside] for end in wider), strict=True), strict=True))
+    return replace(ratings, ends=wider), Widened(rule, PerPair(table)), outside
+
+
 def describe_contradictions(ratings: Ratings, ranges: Ranges, outside: Bools) -> str:
     """One sentence: how many, and the first with its place."""
+    return _describe(ratings, ratings.ends or Ends(*ranges.interval(ratings.pairs())), outside)
+
+
+def _describe(ratings: Ratings, ends: Ends, outside: Bools) -> str:
     first = int(outside.argmax())
     user, item = ratings.user_of_rating()[first], ratings.by_user.indices[first]
-    lower, upper = ranges.interval(np.array([user]), np.array([item]))
-    value = ratings.by_user.data[first]
-    relation = f"{value:g} > {upper[0]:g}" if value > upper[0] else f"{value:g} < {lower[0]:g}"
+    value, lower, upper = ratings.by_user.data[first], ends.lower[first], ends.upper[first]
+    relation = f"{value:g} > {upper:g}" if value > upper else f"{value:g} < {lower:g}"
     return (
         f"{outside.sum()} of {outside.size} ratings lie outside their own range "
         f"(first: user {ratings.users.ids.item(user)!r}, item {ratings.items.ids.item(item)!r}: {relation})."
@@ -65,12 +95,12 @@ def _widen(ratings: Ratings, ranges: Ranges, outside: Bools) -> Ranges:
         ranges = replace(ranges, user=ranges.user * share, item=ranges.item / share)
     power = 0.5
     while outside.any():
-        users, items = ratings.user_of_rating()[outside], ratings.by_user.indices[outside]
+        pairs = ratings.pairs().take(outside)
         needed = frame.levels(ratings.by_user.data[outside]) / (2 if frame.tilt else 1)
-        factor = (needed / ranges.radius(users, items)) ** power * (1 + ROUNDING)
+        factor = (needed / ranges.radius(pairs)) ** power * (1 + ROUNDING)
         user, item = np.ones_like(ranges.user), np.ones_like(ranges.item)
-        np.maximum.at(user, users, factor)
-        np.maximum.at(item, items, factor)
+        np.maximum.at(user, pairs.users, factor)
+        np.maximum.at(item, pairs.items, factor)
         ranges = replace(
             ranges,
             user=np.minimum(ranges.user * user, most),

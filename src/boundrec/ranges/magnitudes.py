@@ -18,6 +18,12 @@ from boundrec.ranges import Bounds, Frame, MagnitudeRule, Ranges, scaling_remedy
 FLOOR = 1e-3
 #: A magnitude of this share of the offset's root, squared, is lost in the offset's rounding.
 NOTHING = 1e-6
+#: Data fill a range whose half-width is at most so many of their standard deviations; else that is their unit.
+FILLED = 2.5
+#: Ratings are constant that vary by less than this share of their mean; their unit is this part of the half-width.
+CONSTANT, CONSTANT_SHARE = 1e-12, 20.0
+#: How many times the room left to a tail the fit's reach may be.
+STEEPEST_TAIL = 10.0
 #: A product this far past its limit, relative to it, is still inside: rounding.
 ROUNDING = 1e-9
 MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
@@ -36,6 +42,27 @@ def constant_magnitudes(frame: Frame, bounds: Bounds, ratings: Ratings) -> Range
     root = np.sqrt(product) if product > 0 else _smallest(frame)
     user, item = np.full(ratings.n_users, root), np.full(ratings.n_items, root)
     return Ranges(frame, user, item, root, root)
+
+
+def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: Floats, slack: float) -> Ranges | None:
+    """One range for all, centred at the data and as wide as they need; None where they fill the declared one.
+
+    Declared ends are a promise and not the scale: each tail of the fit is led into its own (`slack.lead`). What lies
+    beyond its reach is kept. ``counts`` are the ratings' own weights, if they have any.
+    """
+    data, weights = ratings.by_user.data, counts if counts.size else None
+    low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
+    half, mean = (high - low) / 2, float(np.average(data, weights=weights))
+    spread = float(np.sqrt(np.average((data - mean) ** 2, weights=weights)))
+    if spread <= CONSTANT * abs(mean):  # the data have no unit of their own
+        spread = half / (FILLED * CONSTANT_SHARE)
+    if not np.isfinite(spread) or half <= FILLED * spread:
+        return None
+    unit = FILLED * spread
+    margin = min(slack * unit / STEEPEST_TAIL, half)
+    frame = Frame(float(np.clip(mean, low + margin, high - margin)), limit=unit, lower=low, upper=high, led=True)
+    root = float(np.sqrt(unit))
+    return Ranges(frame, np.full(ratings.n_users, root), np.full(ratings.n_items, root), root, root)
 
 
 def historical_magnitudes(

@@ -7,9 +7,17 @@ With slack τ ≥ 1 the factors may use centre ± τ r_i s_j. A prediction t = w
 
 which is smooth, strictly increasing and ends exactly at ±1: no ties as from clipping, so one score serves to show and
 to rank. It exists only because the magnitude bound makes the domain finite.
+
+Where the data do not fill the declared range the fit lives around them, and each tail is led into its own end:
+
+    ψ(z) = D₊ φ(z/D₊; max(1, T/D₊))   for z ≥ 0,   mirrored with D₋ for z < 0
+
+where z in [−T, T] and D₊, D₋ are the distances from the centre to the ends: the identity where T ≤ D.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -47,3 +55,17 @@ def unsquash(y: Floats, slack: float) -> Floats:
     rest = np.clip((1 - size) / (1 - a), 0.0, 1.0)
     x = p * rest / (1 + (p - 1) * rest)
     return np.where(size <= a, y, np.copysign(slack - (slack - a) * x, y))
+
+
+def lead(z: Floats, reach: float, below: float, above: float) -> Floats:
+    """ψ(z): from [−reach, reach] into [−below, above]."""
+    return np.where(z < 0, -_tail(-z, reach, below, squash), _tail(z, reach, above, squash))
+
+
+def unlead(y: Floats, reach: float, below: float, above: float) -> Floats:
+    """ψ⁻¹(y)."""
+    return np.where(y < 0, -_tail(-y, reach, below, unsquash), _tail(y, reach, above, unsquash))
+
+
+def _tail(z: Floats, reach: float, room: float, bend: Callable[[Floats, float], Floats]) -> Floats:
+    return z if reach <= room else room * bend(z / room, reach / room)

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 
 from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import short
-from boundrec.data.ratings import Csr
+from boundrec.data.ratings import Csr, Pairs
 from boundrec.models.estimator import Callback, FactorisationModel
 from boundrec.models.fit import StoppingRule
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import RestSettings, check_flag, setting
 from boundrec.notes import warn
 from boundrec.ranges import check_bounds
+from boundrec.ranges.scale import Scale
 
 #: A fit that may take longer than this is announced.
 LONG = 30 * 60
@@ -35,11 +36,13 @@ class Cut:
     lower: float = -np.inf
     upper: float = np.inf
 
-    def interval(self, users: Codes, items: Codes) -> tuple[Floats, Floats]:
-        """The same ends for every pair."""
-        return np.full(len(users), self.lower), np.full(len(users), self.upper)
+    scale: ClassVar[Scale] = Scale()
 
-    def to_rating(self, inner: Floats, users: Codes, items: Codes) -> Floats:
+    def interval(self, pairs: Pairs) -> tuple[Floats, Floats]:
+        """The same ends for every pair."""
+        return np.full(len(pairs), self.lower), np.full(len(pairs), self.upper)
+
+    def to_value(self, inner: Floats, pairs: Pairs) -> Floats:
         """The inner product and the offset."""
         return self.offset + inner
 

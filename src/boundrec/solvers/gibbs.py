@@ -17,6 +17,7 @@ import numpy as np
 from boundrec.arrays import Codes, Floats, Reals
 from boundrec.solvers import Learned, Side, Sweep
 from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
+from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.threads import RowPool
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
@@ -109,6 +110,7 @@ class Sample(NamedTuple):
     users: Draws
     items: Draws
     variance: float
+    growth: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,34 @@ class Sampled(Learned):
     """What a sampler has learnt: its present draws, and the sampler itself, with all that it has kept."""
 
     sampler: Sampler | None = None
+
+
+class GrowingNoise:
+    """p of :mod:`boundrec.solvers.growth` in a sampler: drawn anew in every sweep, and with it what ratings count.
+
+    Parameters
+    ----------
+    widths
+        The widths of the ratings' ranges, in the order of users.
+    order
+        Where each rating in the order of items stands in that of users.
+    p
+        Where it starts.
+    """
+
+    def __init__(self, widths: NoiseGrowth, order: Codes, p: float) -> None:
+        self.widths, self._order, self.p = widths, order, p
+
+    def redraw(self, users: Side, items: Side, pool: RowPool, rng: np.random.Generator) -> None:
+        """Draw p given both sides, and weigh their ratings by it."""
+        from boundrec.solvers.kernels import rating_errors
+
+        csr = users.csr
+        errors = np.empty(csr.data.size)
+        pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, errors)
+        self.p = self.widths.draw(self.p, errors, rng)
+        weights = self.widths.weights(self.p)
+        users.csr, items.csr = csr._replace(weights=weights), items.csr._replace(weights=weights[self._order])
 
 
 class Sampler:
@@ -131,6 +161,8 @@ class Sampler:
         Which sweeps are kept, and room for them.
     means_from
         The sweep from which means are asked for in every sweep, for ratings to evaluate on; None without such.
+    growth
+        How noise grows with the width of a range, where that is drawn, too.
     """
 
     def __init__(
@@ -143,8 +175,9 @@ class Sampler:
         means_from: int | None,
         pool: RowPool,
         rng: np.random.Generator,
+        growth: GrowingNoise | None = None,
     ) -> None:
-        self.users, self.items, self.variance, self.kept = users, items, variance, kept
+        self.users, self.items, self.variance, self.kept, self.growth = users, items, variance, kept, growth
         self._guess, self._means_from, self._pool, self.rng = guess, means_from, pool, rng
         self.n_swept = 0
 
@@ -153,8 +186,7 @@ class Sampler:
         from boundrec.solvers.kernels import squared_errors
 
         users, items, pool, rng = self.users, self.items, self._pool, self.rng
-        csr = users.csr
-        errors, counted = np.empty(len(users.factors)), float(csr.row_weights().sum())
+        errors, counted = np.empty(len(users.factors)), float(users.csr.row_weights().sum())
         prior = PRIOR_NOISE * self._guess
         while True:
             sweep = self.n_swept + 1
@@ -163,11 +195,14 @@ class Sampler:
             items.factors = of_items.rows
             of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means)
             users.factors = of_users.rows
+            if self.growth is not None:
+                self.growth.redraw(users, items, pool, rng)
+            csr = users.csr
             pool.run(squared_errors, csr.indptr, csr, users.factors, items.factors, errors)
             total = float(errors.sum())
             self.variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
             self.n_swept = sweep
-            self.kept.see(sweep, Sample(of_users, of_items, self.variance))
+            self.kept.see(sweep, Sample(of_users, of_items, self.variance, self.growth.p if self.growth else 0.0))
             yield Sweep(total)
 
     def result(self) -> Sampled:
@@ -245,6 +280,7 @@ class Kept:
         self.sweeps = sweeps
         self.users, self.items = users, items
         self.variances: list[float] = []
+        self.growths: list[float] = []
         self.last: Sample | None = None
 
     def see(self, sweep: int, sample: Sample) -> None:
@@ -254,13 +290,16 @@ class Kept:
             self.users.add(sample.users)
             self.items.add(sample.items)
             self.variances.append(sample.variance)
+            self.growths.append(sample.growth)
 
-    def or_last(self) -> tuple[KeptSide, KeptSide, list[float]]:
-        """Both sides and the noise of what was kept, or, within the burn-in, of the last sample."""
+    def or_last(self) -> Kept:
+        """What was kept or, within the burn-in, the last sample alone."""
         if self.variances:
-            return self.users, self.items, self.variances
+            return self
         assert self.last is not None
-        return self.users.alone(self.last.users), self.items.alone(self.last.items), [self.last.variance]
+        alone = Kept(set(), self.users.alone(self.last.users), self.items.alone(self.last.items))
+        alone.variances, alone.growths = [self.last.variance], [self.last.growth]
+        return alone
 
 
 class Rows(NamedTuple):

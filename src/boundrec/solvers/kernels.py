@@ -47,6 +47,16 @@ def squared_errors(csr, rows, fixed, out, start, stop):
 
 
 @compiled
+def rating_errors(csr, rows, fixed, out, start, stop):
+    """out_ij = v_ij − w_i·h_j of each observation."""
+    indptr, indices, data, _weights = csr
+    for i in range(start, stop):
+        w = rows[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = data[p] - dot(w, fixed[indices[p]])
+
+
+@compiled
 def row_gradients(csr, rows, fixed, gradient, out, start, stop):
     """gradient_i = −Σ_j c_ij e_ij h_j, half of ∂F/∂w_i (slip A4), and out_i = Σ_j c_ij e_ij², in one pass.
 

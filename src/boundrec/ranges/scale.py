@@ -1,0 +1,157 @@
+"""The scale that a model works on: ratings themselves, their logarithms, or shares of each pair's own range.
+
+Where every pair has a range [lo, hi] of its own,
+
+    v̂ = c + d·t,   c = (lo + hi)/2,   d = (hi − lo)/2,   t in [−1, 1]
+
+so any two matrices lo ≤ hi are kept, rated or not: Cauchy-Schwarz bounds t. The model factorises D·t, with D the root
+mean square of the d of the training ratings: equal ranges for all pairs then give the model with that one range. The
+squared error of a rating is d² times that of its share; if the standard deviation of its noise grows as d^p, its
+weight among the shares is d^(2−2p), here divided by the mean of these over the training ratings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.arrays import Floats
+from boundrec.data.ratings import Ends, Pairs, Ratings
+
+Bounds = tuple[float | None, float | None]
+Link = Literal["log1p"]
+#: A rating outside its own range is kept, but no further from its centre than so many half-widths.
+FARTHEST = 10.0
+#: A weight to divide by, of ratings that count next to nothing.
+LEAST_WEIGHT = 1e-100
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From ratings to the numbers that a model factorises, and back; by itself it changes nothing.
+
+    Parameters
+    ----------
+    link
+        ``"log1p"``: logarithms are factorised, log(1 + v).
+    width
+        D, where pairs have ranges of their own; None where they share one.
+    growth
+        p: how the noise grows with the width of a range.
+    mean_weight
+        The mean of (d/D)^(2−2p) over the training ratings.
+    lower, upper
+        Declared ends that hold for all pairs, in ratings: rounding of a link must not pass them.
+    """
+
+    link: Link | None = None
+    width: float | None = None
+    growth: float = 0.0
+    mean_weight: float = 1.0
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether ratings are factorised as they are."""
+        return self.link is None and self.width is None
+
+    def bounds(self, declared: Bounds) -> Bounds:
+        """The range of all numbers on this scale, where ratings lie in a declared one."""
+        if self.width is not None:
+            return -self.width, self.width
+        low, high = (None if end is None else float(self.linked(np.array(end))) for end in declared)
+        return low, high
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def linked(self, values: NDArray[np.floating]) -> Floats:
+        """What the link makes of ratings."""
+        return np.asarray(np.log1p(values) if self.link else values, np.float64)
+
+    def unlinked(self, values: Floats) -> Floats:
+        """The ratings behind what the link made of them."""
+        return np.asarray(np.expm1(values)) if self.link else values
+
+    def halves(self, ends: Ends) -> tuple[Floats, Floats]:
+        """c and d of each pair, behind the link."""
+        low, high = self.linked(ends.lower), self.linked(ends.upper)
+        return low / 2 + high / 2, high / 2 - low / 2
+
+    def stretch(self, pairs: Pairs) -> Floats:
+        """d/D: how far a rating moves, behind the link, where the model's number moves by one."""
+        if self.width is None:
+            return np.ones(len(pairs))
+        return self.halves(_ends(pairs))[1] / self.width
+
+    def to_rating(self, values: Floats, pairs: Pairs) -> Floats:
+        """The ratings that the model's numbers stand for; one column for each, if there are more."""
+        if self.is_plain:
+            return values
+        if self.width is not None:
+            centre, half = self.halves(_ends(pairs))
+            if values.ndim == 2:
+                centre, half = centre[:, None], half[:, None]
+            values = centre + half / self.width * values
+        return self.unlinked(values)
+
+    def interval(self, low: Floats, high: Floats, pairs: Pairs) -> tuple[Floats, Floats]:
+        """Both ends of a range, as ratings; rounding never takes them past a declared end."""
+        if self.is_plain:
+            return low, high
+        lower, upper = pairs.ends or (self.lower, self.upper)
+        low, high = (np.clip(self.to_rating(end, pairs), lower, upper) for end in (low, high))
+        return low, high
+
+    # --- ratings to learn from ------------------------------------------------------------------------------------
+
+    def of_ratings(self, ratings: Ratings) -> Ratings:
+        """The same pairs with the numbers to factorise, and what each counts; a range of no width says nothing."""
+        if self.is_plain:
+            return ratings
+        data, weights = self.linked(ratings.by_user.data), ratings.by_user.weights
+        if self.width is not None:
+            centre, half = self.halves(_ends(ratings.pairs()))
+            share = np.divide(data - centre, half, out=np.zeros_like(data), where=half > 0)
+            data = self.width * np.clip(share, -FARTHEST, FARTHEST)
+            weights = (weights if weights.size else 1.0) * self.weights(half)
+        return ratings.with_values(data, weights)
+
+    def weights(self, half: Floats) -> Floats:
+        """What ratings with ranges of these half-widths count, beside their own weights."""
+        assert self.width is not None
+        power = 2.0 - 2.0 * self.growth
+        return np.where(half > 0, (half / self.width) ** power, 0.0) / self.mean_weight
+
+    def noise(self, pairs: Pairs) -> Floats:
+        """Standard deviation of the noise of each pair, in units of that of a rating that counts once."""
+        if self.width is None:
+            return np.ones(len(pairs))
+        weights = self.weights(self.halves(_ends(pairs))[1])
+        return 1.0 / np.sqrt(np.maximum(weights, LEAST_WEIGHT))
+
+
+def own_scale(ratings: Ratings, link: Link | None, growth: float) -> Scale:
+    """The scale of ratings whose pairs have ranges of their own."""
+    _, half = Scale(link).halves(_ends(ratings.pairs()))
+    counts = ratings.by_user.weights if ratings.by_user.weights.size else np.ones(half.size)
+    counts = np.where(half > 0, counts, 0.0)
+    if not counts.any():
+        raise ValueError("every range has a width of zero, so there is nothing to learn: give ranges with room in them.")
+    largest = half.max()
+    width = float(largest * np.sqrt(np.average((half / largest) ** 2, weights=counts)))
+    return with_growth(Scale(link, width), half, counts, growth)
+
+
+def with_growth(scale: Scale, half: Floats, counts: Floats, growth: float) -> Scale:
+    """The same scale where noise grows otherwise; half-widths and own weights of the training ratings set the unit."""
+    bare = Scale(scale.link, scale.width, growth)
+    return Scale(scale.link, scale.width, growth, float(np.average(bare.weights(half), weights=counts)))
+
+
+def _ends(pairs: Pairs) -> Ends:
+    assert pairs.ends is not None
+    return pairs.ends
