@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.paper.sections import Outcome, Picture
-from boundrec.report.drawing import as_svg
+from boundrec.report.plots import as_svg
 
 #: Line styles that stay apart without colour.
 MARKERS = "osv^D<>PX*h"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from boundrec.files import whole_file
 from boundrec.paper.sections import Figure, Picture, Section, Table
-from boundrec.report.page import document, figure, number
+from boundrec.report import document, figure, number
 
 
 class Contents(NamedTuple):

@@ -8,17 +8,13 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boundrec import metrics
-from boundrec.report import model_plots as plots
-from boundrec.report.drawing import as_svg
-from boundrec.report.page import document, figure, number
-from boundrec.report.words import in_a_sentence, percent
+from boundrec.arrays import Bools, Codes, Floats
+from boundrec.notes import in_a_sentence, percent
+from boundrec.report import document, figure, number, plots
+from boundrec.report.plots import as_svg
 from boundrec.top_n import Seen
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 #: Items in each of the two lists, and the ratings that an item needs to be in a list by its error.
 LISTED, ENOUGH = 8, 5
@@ -114,7 +110,7 @@ def _what_was_seen(model: Any, judged: Judged) -> str:
     return f"<p>{text}</p>"
 
 
-def _seen(model: Any, judged: Judged) -> NDArray[np.bool_]:
+def _seen(model: Any, judged: Judged) -> Bools:
     """Which of the pairs the model was fitted to."""
     indptr, indices = judged.seen
     owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
@@ -199,7 +195,7 @@ def _alike(values: Floats) -> bool:
     return bool(np.ptp(values) <= 1e-9 * np.abs(values).max())
 
 
-def _all_or(mask: NDArray[np.bool_]) -> str:
+def _all_or(mask: Bools) -> str:
     return f"All {mask.size:,}" if mask.all() else f"{int(mask.sum()):,} of {mask.size:,}"
 
 
