@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from boundrec import MBMF, files
 from boundrec.cli import app
-from boundrec.paper import settings_table
+from boundrec.paper import methods
 from boundrec.paper.cells import Cell, CellStore
 from boundrec.paper.report import Contents, write_report
 from boundrec.paper.reproduce import machine
@@ -111,7 +111,7 @@ def draw_demo(path):
 
 
 def report_of_the_paper(folder):
-    write_report(Contents([settings_table.summarise()], [machine()], 1, True), folder)
+    write_report(Contents([methods.summarise_settings()], [machine()], 1, True), folder)
 
 
 def keep_cell(folder):

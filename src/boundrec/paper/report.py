@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boundrec.files import whole_file
-from boundrec.paper.sections import Figure, Picture, Section, Table
+from boundrec.paper import Figure, Picture, Section, Table
 from boundrec.report import document, figure, number
 
 
