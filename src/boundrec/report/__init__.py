@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 
 
@@ -12,6 +13,16 @@ def document(title: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style></head><body>\n{body}\n</body></html>\n"
     )
+
+
+def sections(parts: Iterable[tuple[str, str]]) -> tuple[str, str]:
+    """Links to the sections of a page, and the sections themselves: each a heading and what stands under it."""
+    numbered = [(f"s{place}", escape(heading), content) for place, (heading, content) in enumerate(parts)]
+    links = "".join(f'<a href="#{anchor}">{heading}</a>' for anchor, heading, _ in numbered)
+    body = "".join(
+        f'<section id="{anchor}"><h2>{heading}</h2>{content}</section>' for anchor, heading, content in numbered
+    )
+    return f"<nav>{links}</nav>", body
 
 
 def figure(svg: str, caption: str, pan: bool = False) -> str:
