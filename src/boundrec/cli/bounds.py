@@ -8,7 +8,7 @@ import typer
 
 from boundrec.cli.console import say
 from boundrec.cli.wording import in_command_words
-from boundrec.report.words import in_a_sentence
+from boundrec.notes import in_a_sentence
 
 if TYPE_CHECKING:
     from boundrec.cli.rating_tables import RatingTable

@@ -59,7 +59,7 @@ def compare(
     from boundrec.cli.model_request import Request
     from boundrec.cli.rating_tables import ColumnNames, read_table
     from boundrec.files import check_writable
-    from boundrec.report.drawing import write_comparison
+    from boundrec.report.plots import write_comparison
 
     names = _names(models)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from boundrec.report.words import open_table
+from boundrec.notes import open_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.console import print_json
 from boundrec.cli.options import Duplicated
-from boundrec.report.words import in_a_sentence, percent, size
+from boundrec.notes import in_a_sentence, percent, size
 
 if TYPE_CHECKING:
     from boundrec.data.ratings import Ratings

@@ -20,7 +20,7 @@ from boundrec.cli.bounds import Ends
 from boundrec.cli.console import say
 from boundrec.cli.model_request import Request, train
 from boundrec.cli.wording import in_one_sentence
-from boundrec.report.words import percent
+from boundrec.notes import percent
 from boundrec.top_n import Seen
 
 if TYPE_CHECKING:

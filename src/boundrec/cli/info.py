@@ -9,8 +9,8 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import print_json
+from boundrec.notes import in_a_sentence, size
 from boundrec.registry import command_name
-from boundrec.report.words import in_a_sentence, size
 
 if TYPE_CHECKING:
     pass

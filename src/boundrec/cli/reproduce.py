@@ -32,8 +32,8 @@ def reproduce(
     """
     from rich.console import Console
 
+    from boundrec.paper import Options
     from boundrec.paper.reproduce import TARGETS, reproduce
-    from boundrec.paper.sections import Options
 
     if target not in TARGETS:
         raise typer.BadParameter(f"there is no {target!r}: give one of {', '.join(TARGETS)}.")

@@ -12,7 +12,7 @@ from boundrec.cli.bounds import Ends
 from boundrec.cli.console import print_json, print_table, say
 from boundrec.cli.held_out import Measured, Parts, Trial, fit_or_fail
 from boundrec.cli.model_request import Request
-from boundrec.report.words import percent
+from boundrec.notes import percent
 
 #: In a table, of a model that could not be fitted or measured, and where there is nothing to tell.
 FAILED, NO_FIGURE = "failed", "-"
