@@ -16,8 +16,15 @@ from typer.core import TyperGroup
 
 from boundrec import __version__
 from boundrec.cli import compare, demo, evaluate, fit, info, predict, recommend, report, reproduce, similar, tune
-from boundrec.cli.console import abandon, prepare_streams, say
-from boundrec.cli.wording import FORESEEN, in_one_sentence, speak_for, warnings_as_notes
+from boundrec.cli.console import (
+    FORESEEN,
+    abandon,
+    in_one_sentence,
+    prepare_streams,
+    say,
+    speak_for,
+    warnings_as_notes,
+)
 
 #: Where to tell of what nobody foresaw.
 ISSUES = "https://github.com/boundrec/boundrec/issues"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.cli.console import say
-from boundrec.cli.table_files import TableFile
+from boundrec.cli.table_files import TableFile, is_utf8
 from boundrec.data.columns import short
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Ratings, RatingsError
@@ -128,18 +128,22 @@ def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
     return pl.DataFrame([id_series(users).alias("user"), id_series(items).alias("item")])
 
 
-def are_mixed(ids: Any) -> bool:
-    """Whether ids are of several types, or of one that a table has no column for: they are written as text."""
+def mixed_columns(**ids: Any) -> list[str]:
+    """The columns whose ids are of several types, or of one that a table has no column for."""
+    return [name for name, column in ids.items() if _are_mixed(column)]
+
+
+def _are_mixed(ids: Any) -> bool:
     plain = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     kinds = set(map(type, plain))
     return not (kinds <= {str} or (kinds <= {int} and all(-(2**63) <= one < 2**63 for one in plain)))
 
 
-def as_text(ids: pl.Series) -> pl.Series:
-    """A column of ids as text."""
+def as_text(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """A frame with some of its columns as text."""
     import polars as pl
 
-    return pl.Series(ids.name, list(map(str, ids.to_list())), dtype=pl.String)
+    return frame.with_columns(pl.Series(name, list(map(str, frame[name])), dtype=pl.String) for name in columns)
 
 
 def id_series(ids: NDArray[Any]) -> pl.Series:
@@ -149,7 +153,7 @@ def id_series(ids: NDArray[Any]) -> pl.Series:
     if ids.dtype != object:
         return pl.Series(ids)
     plain = ids.tolist()
-    return pl.Series(plain, dtype=pl.Object if are_mixed(ids) else None)
+    return pl.Series(plain, dtype=pl.Object if _are_mixed(ids) else None)
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -160,11 +164,11 @@ def read_table(path: Path, columns: ColumnNames, header: bool | None) -> RatingR
     return read_ratings(TableFile.open(path, header), columns, say)
 
 
-def read_same_columns(path: Path, table: RatingTable, header: bool | None) -> RatingRows:
+def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str) -> Ratings:
     """Ratings from another file with the columns and the kind of ids of one that was read before."""
     names = {role: name for role, name in table.read.names.items() if role != "time"}
     other = read_table(path, ColumnNames(**names), header)
-    return other.with_ids_like(table.ratings.users, table.ratings.items)
+    return other.with_ids_like(table.ratings.users, table.ratings.items).settled(duplicates).ratings
 
 
 def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
@@ -306,17 +310,9 @@ def _as_ids(file: TableFile, column: pl.Series, role: str, name: str, rows: NDAr
             return column.cast(pl.String)
     except pl.exceptions.PolarsError:
         if kind == pl.Binary:
-            row = next(row for row, one in enumerate(column) if one is not None and not _is_text(one))
+            row = next(row for row, one in enumerate(column) if one is not None and not is_utf8(one))
             raise _wrong(file, row, rows, f"has {column[row]!r}, not UTF-8 text, in the column {name!r}") from None
     raise ValueError(f"{file.name}: the column {name!r} holds {kind}, not ids; name another with --{role}.")
-
-
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def plain_ids(ids: list[str]) -> NDArray[Any]:
