@@ -24,28 +24,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines about the objective where there is no terminal to draw on.
 SECONDS_A_LINE = 10.0
-#: Arguments of the library that have an option of their own, by the names that some command has for it.
-OPTIONS = {
-    "n_factors": ("--k", "--factors"),
-    "max_iter": ("--sweeps",),
-    "duplicates": ("--duplicates",),
-    "random_state": ("--seed",),
-    "n_jobs": ("--threads",),
-    "share": ("--share",),
-    "bounds": ("--bounds",),
-    "exclude_seen": ("--with-seen",),
-    "keep_ratings": ("--keep-ratings",),
-}
-#: Values that an option stands for by being there.
-FLAGS = {("exclude_seen", "False"), ("keep_ratings", "True")}
-#: name="value", and another value after "or": words, numbers, and a pair of numbers.
-VALUE = r"""("\w+"|'\w+'|\([-+\w.]+, [-+\w.]+\)|[-+]?[\w.]*\w)"""
-SETTING = re.compile(rf"""(?<![-\w"'])(?<!--set )([a-z_]+)={VALUE}(?=[.,:;) ]|$)(?: or ("\w+"))?""")
-WHERE_SETTINGS_GO = '("boundrec fit --set NAME=VALUE" takes settings; so do evaluate and tune.)'
-#: The options of the command that is running.
-_spoken: set[str] = set()
-#: Errors whose text is meant for readers.
-FORESEEN = (ImportError, OSError, ValueError, MemoryError)
 
 
 # --- the streams, however the command was started -------------------------------------------------------------
@@ -136,6 +114,29 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 # --- the library's sentences in the command's words -----------------------------------------------------------
 
+#: Arguments of the library that have an option of their own, by the names that some command has for it.
+OPTIONS = {
+    "n_factors": ("--k", "--factors"),
+    "max_iter": ("--sweeps",),
+    "duplicates": ("--duplicates",),
+    "random_state": ("--seed",),
+    "n_jobs": ("--threads",),
+    "share": ("--share",),
+    "bounds": ("--bounds",),
+    "exclude_seen": ("--with-seen",),
+    "keep_ratings": ("--keep-ratings",),
+}
+#: Values that an option stands for by being there.
+FLAGS = {("exclude_seen", "False"), ("keep_ratings", "True")}
+#: name="value", and another value after "or": words, numbers, and a pair of numbers.
+VALUE = r"""("\w+"|'\w+'|\([-+\w.]+, [-+\w.]+\)|[-+]?[\w.]*\w)"""
+SETTING = re.compile(rf"""(?<![-\w"'])(?<!--set )([a-z_]+)={VALUE}(?=[.,:;) ]|$)(?: or ("\w+"))?""")
+WHERE_SETTINGS_GO = '("boundrec fit --set NAME=VALUE" takes settings; so do evaluate and tune.)'
+#: The options of the command that is running.
+_spoken: set[str] = set()
+#: Errors whose text is meant for readers.
+FORESEEN = (ImportError, OSError, ValueError, MemoryError)
+
 
 def speak_for(command: Any) -> None:
     """From now on sentences are in the words of this command, one of typer's: only options that it has are named."""
@@ -157,16 +158,16 @@ def in_command_words(message: str) -> str:
 def _as_option(match: re.Match[str]) -> str:
     name, value, other = match.groups()
     option = _option(name)
-    if option == name:
-        if "--set" not in _spoken or value.startswith("(") or not _is_setting(name):
-            return match[0]
-        option = f"--set {name}="
-    elif (name, value) in FLAGS:
+    if (name, value) in FLAGS and option != name:
         return option
+    if option != name:
+        start = f"{option} "
+    elif "--set" in _spoken and _is_setting(name) and not value.startswith("("):
+        start = f"--set {name}="
     else:
-        option += " "
+        return match[0]
     words = [_typed(part) for part in value.strip("()").split(", ")]
-    return option + " ".join(words) + (f" (or {_typed(other)})" if other else "")
+    return start + " ".join(words) + (f" (or {_typed(other)})" if other else "")
 
 
 def _typed(value: str) -> str:
