@@ -69,7 +69,7 @@ def compare(
     table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
     ends = choose_bounds(bounds, table)
     parts = held_out.divide(table, share, seed)
-    say(held_out.parts_in_words(parts))
+    say(parts.in_words())
     trial = held_out.Trial.of(parts, ends, length)
     trivial = held_out.measure_trivial(trial)
     tried = held_out.try_all([(request.name, request.with_bounds(ends)) for request in asked], trial)
@@ -81,9 +81,9 @@ def compare(
 
 
 def _names(text: str) -> list[str]:
-    if text.strip() == "all":
-        return options.model_names()
     known = options.model_names()
+    if text.strip() == "all":
+        return known
     asked = [name.strip() for name in text.split(",") if name.strip()]
     strange = [name for name in asked if name not in known]
     if strange or not asked:

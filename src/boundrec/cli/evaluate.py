@@ -81,7 +81,7 @@ def evaluate(
         judged_by = read_same_columns(test, table, header, duplicates)
         parts = held_out.Parts(table.ratings, judged_by, by_time is not None)
     past = None if history is None else read_same_columns(history, table, header, duplicates)
-    say(held_out.parts_in_words(parts))
+    say(parts.in_words())
     trial = held_out.Trial.of(parts, request.bounds, length)
     results = held_out.measure_trivial(trial)
     results.append(held_out.fit_and_measure(request, trial, past))

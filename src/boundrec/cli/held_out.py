@@ -55,6 +55,21 @@ class Parts(NamedTuple):
         user, item = _codes(self.test, self.training.users, self.training.items)
         return ~((user >= 0) & (of_users[user] > 0) & (item >= 0) & (of_items[item] > 0))
 
+    def in_words(self) -> str:
+        """How many ratings are on each side, and how many of the test ratings nothing is known about."""
+        cold = float(self.cold().mean())
+        how = "the latest" if self.by_time else "random ones"
+        what = f"{self.training.n_ratings:,} ratings to learn from, {self.test.n_ratings:,} held out ({how})"
+        return what + (f"; {percent(cold)} of these have a user or an item that is new" if cold else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "training_ratings": self.training.n_ratings,
+            "test_ratings": self.test.n_ratings,
+            "new_share": float(self.cold().mean()),
+        }
+
 
 def _codes(of: Ratings, users: IdIndex, items: IdIndex) -> tuple[Codes, Codes]:
     """Row numbers that others have for the user and the item of each rating; −1 for those they do not know."""
@@ -75,14 +90,6 @@ def divide(table: RatingTable, share: float, seed: int) -> Parts:
         users, items = ratings.user_of_rating()[as_read], ratings.by_user.indices[as_read]
         held[as_read] = splits.hold_out(users, items, share, seed, protect=False)
     return Parts(ratings.keep(~held), ratings.keep(held), times is not None)
-
-
-def parts_in_words(parts: Parts) -> str:
-    """How many ratings are on each side, and how many of the test ratings nothing is known about."""
-    cold = float(parts.cold().mean())
-    how = "the latest" if parts.by_time else "random ones"
-    what = f"{parts.training.n_ratings:,} ratings to learn from, {parts.test.n_ratings:,} held out ({how})"
-    return what + (f"; {percent(cold)} of these have a user or an item that is new" if cold else "")
 
 
 @dataclass
@@ -361,13 +368,8 @@ def by_error(result: Measured) -> tuple[bool, bool, float]:
 def show(results: list[Measured], bounds: Ends, parts: Parts | None, json: bool) -> None:
     """Print the results: a table, or JSON with how the ratings were divided."""
     if json:
-        sizes = (
-            {}
-            if parts is None
-            else {"training_ratings": parts.training.n_ratings, "test_ratings": parts.test.n_ratings}
-        )
-        cold = {} if parts is None else {"new_share": float(parts.cold().mean())}
-        print_json({**sizes, **cold, "bounds": list(bounds), "results": [result.as_json() for result in results]})
+        divided = {} if parts is None else parts.as_json()
+        print_json({**divided, "bounds": list(bounds), "results": [result.as_json() for result in results]})
     else:
         print_table(_columns(results, bounds), [_row(result, results) for result in results])
         say("popularity: the items with the most training ratings first; it predicts no rating.")

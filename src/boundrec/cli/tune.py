@@ -90,7 +90,7 @@ def tune(
     table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
     ends = choose_bounds(bounds, table)
     parts = held_out.divide(table, share, seed)
-    say(held_out.parts_in_words(parts))
+    say(parts.in_words())
     trial = held_out.Trial.of(parts, ends, None)
     trivial = held_out.measure_trivial(trial)
     names = [_pairs({"k": factors, **values}) for factors, values in tried]
