@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.measure import Check, Part, save_parts
 from boundrec import BMCADMM, BMF, datasets
 from boundrec.data.ratings import Ratings
-from boundrec.paper.printed import TABLE1
+from boundrec.paper.table1 import PRINTED
 from boundrec.ranges import Bounds
 
 #: n_users, n_items: the paper's seconds on full matrices, K = 10.
 PAPER: dict[type[BMF | BMCADMM], dict[tuple[int, int], float]] = {
-    model: {(n, m): seconds[name] for (n, m, density), seconds in TABLE1.items() if density == 1}
+    model: {(n, m): seconds[name] for (n, m, density), seconds in PRINTED.items() if density == 1}
     for model, name in ((BMF, "BMF"), (BMCADMM, "BMC-ADMM"))
 }
 LARGEST = (2000, 5000)

@@ -16,8 +16,7 @@ from benchmarks.accuracy.report import write_report
 from benchmarks.accuracy.tasks import TASKS
 from benchmarks.measure import RESULTS
 from boundrec.paper.cells import Cell, CellStore, make_plan, work_off
-from boundrec.paper.display import RunDisplay
-from boundrec.paper.reproduce import check_writable, machine
+from boundrec.paper.reproduce import check_writable, live_cells, machine
 
 
 def arguments() -> argparse.Namespace:
@@ -54,13 +53,13 @@ def main() -> int:
     plan.todo[:] = wanted
     budget = 3600 * asked.hours
     try:
-        with RunDisplay(plan.todo, console) as display:
+        with live_cells(plan.todo, console) as begin:
             work_off(
                 plan,
                 lambda cell: perform(cell, store, options),
                 store,
                 machine(),
-                lambda cell, left, seconds: display.begin(_brief(cell), left, seconds),
+                lambda cell, left, seconds: begin(_brief(cell), left, seconds),
                 budget,
             )
     finally:

@@ -382,6 +382,18 @@ def test_similar_items_and_users(boundrec_command, model):
     assert [json.loads(line)["rank"] for line in out.splitlines()] == [1, 2]
 
 
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+def test_similar_writes_ids_of_several_types_as_text(tmp_path, ending):
+    items = [1, "one", 2, "two"]
+    fitted = boundrec.MBMF(2, bounds=(1, 5), max_iter=2, tol=1.0, random_state=0)
+    fitted.fit([(user, item) for user in range(4) for item in items], [1, 2, 3, 4] * 4)
+    fitted.save(tmp_path / "mixed.safetensors")
+    output = tmp_path / f"similar.{ending}"
+    run("similar", tmp_path / "mixed.safetensors", "1", "two", "-n", 1, "-o", output)
+    read = {"csv": pl.read_csv, "ndjson": pl.read_ndjson, "parquet": pl.read_parquet}[ending]
+    assert read(output)["item"].to_list() == ["1", "two"]
+
+
 def test_info_tells_what_a_file_holds(boundrec_command, model):
     out, _ = run("info", model)
     assert "mbmf (MBMF)" in out

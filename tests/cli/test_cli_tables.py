@@ -234,7 +234,7 @@ def test_a_plot_that_cannot_be_written_does_not_take_the_table_with_it(
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("boundrec.report.drawing.save", full)
+    monkeypatch.setattr("boundrec.report.plots.save", full)
     code, out, err = boundrec_command("compare", ratings, "--models", "nmf", *QUICK, "-o", tmp_path / "plot.svg")
     assert code == 1
     assert "nmf" in lines_of(out)

@@ -8,7 +8,7 @@ import typer
 from command_options import named_but_missing, options_by_command
 
 from boundrec import cli
-from boundrec.cli import wording
+from boundrec.cli import console
 
 ROOT = Path(__file__).parents[2] / "src" / "boundrec"
 COMMANDS = sorted(options_by_command())
@@ -16,8 +16,8 @@ COMMANDS = sorted(options_by_command())
 
 @pytest.fixture
 def speak_for(monkeypatch):
-    monkeypatch.setattr(wording, "_spoken", set())
-    return lambda name: wording.speak_for(typer.main.get_command(cli.app).commands[name])
+    monkeypatch.setattr(console, "_spoken", set())
+    return lambda name: console.speak_for(typer.main.get_command(cli.app).commands[name])
 
 
 def text_of(node):
@@ -45,7 +45,7 @@ def test_no_message_of_the_library_becomes_an_option_that_the_command_does_not_h
     speak_for(command)
     changed = 0
     for message in messages_of_the_library():
-        shown = wording.in_command_words(message)
+        shown = console.in_command_words(message)
         if shown != message:
             changed += 1
             assert named_but_missing(command, shown) <= named_but_missing(command, message), shown
@@ -76,10 +76,10 @@ def test_every_option_that_the_source_names_exists_in_some_command():
         ),
         ("fit", "raise max_iter, not n_factors=3.", "raise --sweeps, not --k 3."),
         ("tune", "n_jobs=-3: give a number.", "--threads -3: give a number."),
-        ("demo", "n_factors=3, max_iter=5", "--factors 3, max_iter=5 " + wording.WHERE_SETTINGS_GO),
+        ("demo", "n_factors=3, max_iter=5", "--factors 3, max_iter=5 " + console.WHERE_SETTINGS_GO),
         ("recommend", "not known: pass exclude_seen=False.", "not known: pass --with-seen."),
-        ("recommend", 'Pass on_unknown="mean".', 'Pass on_unknown="mean". ' + wording.WHERE_SETTINGS_GO),
-        ("compare", "slack=0.5: give more.", "slack=0.5: give more. " + wording.WHERE_SETTINGS_GO),
+        ("recommend", 'Pass on_unknown="mean".', 'Pass on_unknown="mean". ' + console.WHERE_SETTINGS_GO),
+        ("compare", "slack=0.5: give more.", "slack=0.5: give more. " + console.WHERE_SETTINGS_GO),
         ("fit", "user 'n_factors=3' has rated x=5 times.", "user 'n_factors=3' has rated x=5 times."),
         ("predict", "n_factors is n_factors here.", "n_factors is n_factors here."),
         ("fit", "--set ridge=7: as it is.", "--set ridge=7: as it is."),
@@ -87,4 +87,4 @@ def test_every_option_that_the_source_names_exists_in_some_command():
 )
 def test_words_of_the_library_become_those_of_the_command(speak_for, command, message, shown):
     speak_for(command)
-    assert wording.in_command_words(message) == shown
+    assert console.in_command_words(message) == shown

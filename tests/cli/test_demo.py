@@ -13,8 +13,7 @@ from boundrec import MBMF, demo, metrics
 from boundrec.baselines import MeanPredictor
 from boundrec.cli import held_out
 from boundrec.cli.held_out import measure, measure_trivial
-from boundrec.demo import terminal
-from boundrec.report.drawing import write_comparison
+from boundrec.report.plots import write_comparison
 from boundrec.solvers import compiling
 from film_sample import film_sample
 
@@ -131,7 +130,7 @@ values = st.floats(*BOUNDS)
 
 @given(st.tuples(values, values, values).map(sorted), st.integers(3, 80), st.booleans())
 def test_a_bar_has_its_width_and_its_dot_between_its_ends(ends, width, plain):
-    bar = terminal.range_bar(*ends, BOUNDS, width, plain)
+    bar = demo.range_bar(*ends, width, plain)
     dot = "o" if plain else "●"
     assert len(bar) == width
     assert bar.count(dot) == 1
@@ -143,15 +142,15 @@ def test_a_bar_has_its_width_and_its_dot_between_its_ends(ends, width, plain):
 
 
 def test_a_bar_looks_as_it_should():
-    assert terminal.range_bar(0.5, 4, 5, BOUNDS, 10, plain=False) == "├──────●─┤"
-    assert terminal.range_bar(1, 2, 4.5, BOUNDS, 10, plain=True) == " |-o----| "
+    assert demo.range_bar(0.5, 4, 5, 10, plain=False) == "├──────●─┤"
+    assert demo.range_bar(1, 2, 4.5, 10, plain=True) == " |-o----| "
 
 
 def test_only_encodings_with_the_signs_get_them():
-    assert terminal.can_print_bars("utf-8")
-    assert terminal.can_print_bars("cp437") is False  # it has the lines but no dot
-    assert not terminal.can_print_bars("ascii")
-    assert not terminal.can_print_bars("no such encoding")
+    assert demo.can_print_bars("utf-8")
+    assert demo.can_print_bars("cp437") is False  # it has the lines but no dot
+    assert not demo.can_print_bars("ascii")
+    assert not demo.can_print_bars("no such encoding")
 
 
 def test_the_top_titles_are_the_best_of_those_not_rated(films, fitted):
@@ -189,7 +188,7 @@ def test_favourites_are_the_highest_ratings_the_newest_first(films):
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_list_fits_the_terminal_and_keeps_its_bars_whole(films, fitted, width):
     out = console(width=width)
-    out.print(terminal.titles_table(demo.top_titles(fitted[demo.OWN], films, 3), BOUNDS, width, plain=True))
+    out.print(demo.titles_table(demo.top_titles(fitted[demo.OWN], films, 3), width, plain=True))
     lines = out.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert sum(line.count("|") == 2 and "o" in line.rpartition("..")[2] for line in lines) == 10
@@ -197,15 +196,15 @@ def test_the_list_fits_the_terminal_and_keeps_its_bars_whole(films, fitted, widt
 
 def test_the_table_of_results_fits_eighty_columns_uncut(results):
     out = console(width=80)
-    out.print(terminal.results_table(results, BOUNDS))
+    out.print(demo.results_table(results))
     assert "…" not in out.file.getvalue()
     assert [name in out.file.getvalue() for name in demo.requests(2, 0)] == [True] * 3
 
 
 def test_a_few_among_millions_do_not_become_zero():
-    assert terminal.percent(0.0167) == "1.67 %"
-    assert terminal.percent(1e-6) == "< 0.01 %"
-    assert terminal.percent(0) == "0.00 %"
+    assert demo.percent(0.0167) == "1.67 %"
+    assert demo.percent(1e-6) == "< 0.01 %"
+    assert demo.percent(0) == "0.00 %"
 
 
 # --- plot ---------------------------------------------------------------------------------------------------

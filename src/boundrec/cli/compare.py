@@ -10,6 +10,7 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import say
+from boundrec.cli.model_request import UNKNOWN, Request, choose_bounds, read_bounds
 from boundrec.cli.options import Duplicated
 
 EXAMPLES = """Examples:
@@ -54,39 +55,35 @@ def compare(
     without a table, if none of them goes with the options.
     Ctrl-C ends the comparison with what is finished.
     """
-    from boundrec.cli import held_out, trials
-    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
-    from boundrec.cli.model_request import Request
+    from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_table
-    from boundrec.files import check_writable
-    from boundrec.report.drawing import write_comparison
+    from boundrec.report.plots import write_comparison
 
     names = _names(models)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"--output {output.name}: the plot is a PNG, an SVG or a PDF, by the ending.")
-    options.refuse_to_overwrite_input(output, ratings)
-    check_writable(output, "plot")
+    options.check_output(output, "plot", ratings)
     typed = read_bounds(bounds) or UNKNOWN
     asked = [Request(name, typed, k, sweeps, seed, threads) for name in names]
-    trials.refuse_if_all_are_wrong(asked)
+    held_out.refuse_if_all_are_wrong(asked)
     table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
     ends = choose_bounds(bounds, table)
     parts = held_out.divide(table, share, seed)
-    say(held_out.parts_in_words(parts))
+    say(parts.in_words())
     trial = held_out.Trial.of(parts, ends, length)
     trivial = held_out.measure_trivial(trial)
-    tried = trials.try_all([(request.name, request.with_bounds(ends)) for request in asked], trial)
-    results = sorted([*trivial, *tried.results], key=trials.by_error)
-    trials.show(results, ends, parts, json)
+    tried = held_out.try_all([(request.name, request.with_bounds(ends)) for request in asked], trial)
+    results = sorted([*trivial, *tried.results], key=held_out.by_error)
+    held_out.show(results, ends, parts, json)
     write_comparison([result for result in results if not math.isnan(result.rmse)], ends, parts.test.n_ratings, output)
     say(f"Wrote {output}")
     tried.end("model")
 
 
 def _names(text: str) -> list[str]:
-    if text.strip() == "all":
-        return options.model_names()
     known = options.model_names()
+    if text.strip() == "all":
+        return known
     asked = [name.strip() for name in text.split(",") if name.strip()]
     strange = [name for name in asked if name not in known]
     if strange or not asked:

@@ -9,6 +9,7 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import say
+from boundrec.cli.model_request import UNKNOWN, Request, bounds_of, choose_bounds, parse_settings, read_bounds
 from boundrec.cli.options import Duplicated
 from boundrec.registry import command_name
 
@@ -64,38 +65,32 @@ def evaluate(
 
     What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated.
     """
-    from boundrec.cli import held_out, trials
-    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
-    from boundrec.cli.model_request import Request, parse_settings
+    from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
 
     if fitted is not None:
         _evaluate_fitted(fitted, ratings, ColumnNames(user, item, rating), header, length, json)
         return
-    typed = read_bounds(bounds) or UNKNOWN
-    asked = Request(model, typed, k, sweeps, seed, threads, parse_settings(settings))
+    asked = Request(model, read_bounds(bounds) or UNKNOWN, k, sweeps, seed, threads, parse_settings(settings))
     asked.model()
     table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
     request = asked.with_bounds(choose_bounds(bounds, table))
     if test is None:
         parts = held_out.divide(table, share, seed)
     else:
-        judged_by = read_same_columns(test, table, header).settled(duplicates).ratings
+        judged_by = read_same_columns(test, table, header, duplicates)
         parts = held_out.Parts(table.ratings, judged_by, by_time is not None)
-    past = None
-    if history is not None:
-        past = read_same_columns(history, table, header).settled(duplicates).ratings
-    say(held_out.parts_in_words(parts))
+    past = None if history is None else read_same_columns(history, table, header, duplicates)
+    say(parts.in_words())
     trial = held_out.Trial.of(parts, request.bounds, length)
     results = held_out.measure_trivial(trial)
     results.append(held_out.fit_and_measure(request, trial, past))
-    trials.show(results, request.bounds, parts, json)
+    held_out.show(results, request.bounds, parts, json)
 
 
 def _evaluate_fitted(path: Path, ratings: Path, columns: Any, header: bool | None, length: int, json: bool) -> None:
     import boundrec
-    from boundrec.cli import held_out, trials
-    from boundrec.cli.bounds import bounds_of
+    from boundrec.cli import held_out
     from boundrec.cli.rating_tables import read_table
 
     model = boundrec.load(path)
@@ -105,4 +100,4 @@ def _evaluate_fitted(path: Path, ratings: Path, columns: Any, header: bool | Non
     if trial.learnt.ratings is None:
         say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")
     results.append(held_out.measure(model, command_name(model), trial))
-    trials.show(results, trial.bounds, None, json)
+    held_out.show(results, trial.bounds, None, json)

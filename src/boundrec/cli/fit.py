@@ -10,8 +10,17 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import print_json
+from boundrec.cli.model_request import (
+    UNKNOWN,
+    Request,
+    choose_bounds,
+    declares,
+    parse_settings,
+    read_bounds,
+    train,
+)
 from boundrec.cli.options import Duplicated
-from boundrec.report.words import in_a_sentence, percent, size
+from boundrec.notes import in_a_sentence, percent, size
 
 if TYPE_CHECKING:
     from boundrec.data.ratings import Ratings
@@ -55,36 +64,20 @@ def fit(
 
     Ctrl-C ends the fit early and keeps the model of the last whole sweep.
     """
-    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
-    from boundrec.cli.model_request import Request, parse_settings, train
     from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
-    from boundrec.files import check_writable, is_special
+    from boundrec.files import is_special
 
-    options.refuse_standard_output(output)
-    options.refuse_to_overwrite_input(output, ratings, history)
-    options.refuse_standard_output(output)
-    options.refuse_to_overwrite_input(output, ratings, history)
-    check_writable(output, "model")
+    options.check_output(output, "model", ratings, history)
     if is_special(output):
         raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
-    asked = Request(
-        model,
-        read_bounds(bounds) or UNKNOWN,
-        k,
-        sweeps,
-        seed,
-        threads,
-        parse_settings(settings),
-    )
+    asked = Request(model, read_bounds(bounds) or UNKNOWN, k, sweeps, seed, threads, parse_settings(settings))
     asked.model()  # what is asked wrongly is refused before the file is read
     table = read_table(ratings, ColumnNames(user, item, rating), header).settled(duplicates)
     summary = _summarise(table.ratings)
     if not json:
         typer.echo(_summary_in_words(table.read.file.name, summary))
     request = asked.with_bounds(choose_bounds(bounds, table))
-    past = None
-    if history is not None:
-        past = read_same_columns(history, table, header).settled(duplicates).ratings
+    past = None if history is None else read_same_columns(history, table, header, duplicates)
     data = table.ratings
     del table  # what the fit works on is in data
     chosen = request.model()
@@ -138,8 +131,6 @@ def _summary_in_words(name: str, summary: Mapping[str, Any]) -> str:
 
 
 def _describe(model: Any, name: str, bounds: Any, seconds: float, output: Path) -> dict[str, Any]:
-    from boundrec.cli.model_request import declares
-
     found = {
         "model": name,
         "bounds": list(bounds),

@@ -1,10 +1,10 @@
-"""How good models are on ratings that they have not seen: what evaluate, compare and tune have in common."""
+"""How good models are on ratings that they have not seen: measuring one, trying several, and the table of results."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 from boundrec import metrics, splits
 from boundrec.arrays import Bools, Codes, Floats
 from boundrec.baselines import MeanPredictor, first_unseen
-from boundrec.cli.bounds import Ends
-from boundrec.cli.console import say
-from boundrec.cli.model_request import Request, train
-from boundrec.cli.wording import in_one_sentence
-from boundrec.report.words import percent
+from boundrec.cli.console import in_one_sentence, print_json, print_table, say
+from boundrec.cli.model_request import Ends, Request, train
+from boundrec.notes import percent
 from boundrec.top_n import Seen
 
 if TYPE_CHECKING:
@@ -38,6 +36,10 @@ MOST_LISTS = 10_000
 RANDOM_PAIRS = 200_000
 #: Parts of the predictions that the plot of a comparison shows.
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
+#: In a table, of a model that could not be fitted or measured, and where there is nothing to tell.
+FAILED, NO_FIGURE = "failed", "-"
+#: The exit code of what Ctrl-C has ended, as shells have it.
+INTERRUPTED = 130
 
 
 class Parts(NamedTuple):
@@ -52,6 +54,21 @@ class Parts(NamedTuple):
         of_users, of_items = (np.diff(side.indptr) for side in (self.training.by_user, self.training.by_item))
         user, item = _codes(self.test, self.training.users, self.training.items)
         return ~((user >= 0) & (of_users[user] > 0) & (item >= 0) & (of_items[item] > 0))
+
+    def in_words(self) -> str:
+        """How many ratings are on each side, and how many of the test ratings nothing is known about."""
+        cold = float(self.cold().mean())
+        how = "the latest" if self.by_time else "random ones"
+        what = f"{self.training.n_ratings:,} ratings to learn from, {self.test.n_ratings:,} held out ({how})"
+        return what + (f"; {percent(cold)} of these have a user or an item that is new" if cold else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {
+            "training_ratings": self.training.n_ratings,
+            "test_ratings": self.test.n_ratings,
+            "new_share": float(self.cold().mean()),
+        }
 
 
 def _codes(of: Ratings, users: IdIndex, items: IdIndex) -> tuple[Codes, Codes]:
@@ -73,14 +90,6 @@ def divide(table: RatingTable, share: float, seed: int) -> Parts:
         users, items = ratings.user_of_rating()[as_read], ratings.by_user.indices[as_read]
         held[as_read] = splits.hold_out(users, items, share, seed, protect=False)
     return Parts(ratings.keep(~held), ratings.keep(held), times is not None)
-
-
-def parts_in_words(parts: Parts) -> str:
-    """How many ratings are on each side, and how many of the test ratings nothing is known about."""
-    cold = float(parts.cold().mean())
-    how = "the latest" if parts.by_time else "random ones"
-    what = f"{parts.training.n_ratings:,} ratings to learn from, {parts.test.n_ratings:,} held out ({how})"
-    return what + (f"; {percent(cold)} of these have a user or an item that is new" if cold else "")
 
 
 @dataclass
@@ -295,3 +304,102 @@ def _ranking(lists: NDArray[Any], users: NDArray[Any], liked: Liked, n: int) -> 
         f"precision@{n}": metrics.precision_at_k(*held, n),
         f"mrr@{n}": metrics.mrr(*held, n),
     }
+
+
+# --- several models, one after the other ------------------------------------------------------------------------
+
+
+def refuse_if_all_are_wrong(asked: list[Request], in_grid: Sequence[str] = ()) -> None:
+    """What is asked wrongly is refused before the file is read, unless something is asked rightly.
+
+    Settings ``in_grid`` were given by --grid, not by --set.
+    """
+    refused = []
+    for request in asked:
+        try:
+            request.model()
+        except typer.BadParameter as error:
+            refused.append(error)
+    if len(refused) == len(asked):
+        for name in in_grid:
+            refused[0].message = refused[0].message.replace(f"--set {name}=", f"--grid {name}=")
+        raise refused[0]
+
+
+class Tried(NamedTuple):
+    """The results of some requests, in their order: of all, or of those that were finished before Ctrl-C."""
+
+    results: list[Measured]
+    interrupted: bool
+
+    def end(self, what: str) -> None:
+        """End with the exit code that the results deserve, now that they are shown."""
+        if self.interrupted:
+            raise typer.Exit(INTERRUPTED)
+        if all(result.error is not None for result in self.results):
+            raise ValueError(f"No {what} could be fitted and measured: see above why.")
+
+
+def try_all(requests: Sequence[tuple[str, Request]], trial: Trial) -> Tried:
+    """Fit and measure one after the other; what fails is a result as well, and Ctrl-C keeps what is finished."""
+    results: list[Measured] = []
+    try:
+        for name, request in requests:
+            found = fit_or_fail(request, trial)
+            results.append(found)
+            if found.error is None:
+                say(f"{name}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
+            else:
+                say(f"{name} failed: {found.error}")
+    except KeyboardInterrupt:
+        say(f"Interrupted: {len(results)} of {len(requests)} are finished.")
+        return Tried(results, interrupted=True)
+    return Tried(results, interrupted=False)
+
+
+def by_error(result: Measured) -> tuple[bool, bool, float]:
+    """The least error first, then what predicts no ratings, then what failed."""
+    return result.error is not None, math.isnan(result.rmse), result.rmse
+
+
+# --- printing -------------------------------------------------------------------------------------------------
+
+
+def show(results: list[Measured], bounds: Ends, parts: Parts | None, json: bool) -> None:
+    """Print the results: a table, or JSON with how the ratings were divided."""
+    if json:
+        divided = {} if parts is None else parts.as_json()
+        print_json({**divided, "bounds": list(bounds), "results": [result.as_json() for result in results]})
+    else:
+        print_table(_columns(results, bounds), [_row(result, results) for result in results])
+        say("popularity: the items with the most training ratings first; it predicts no rating.")
+
+
+def _columns(results: list[Measured], bounds: Ends) -> list[str]:
+    """The heads of the table of results."""
+    ends = "..".join("" if end is None else f"{end:g}" for end in bounds)
+    ranking = [name.upper() if name.startswith(("ndcg", "mrr")) else name for name in _ranking_names(results)]
+    return ["model", "RMSE", "MAE", f"outside {ends}", *ranking, "seconds"]
+
+
+def _row(result: Measured, results: list[Measured]) -> list[str]:
+    """One line of the table of results: a dash where a model has no such figure."""
+    rmse, mae, seconds = short_row(result)
+    outside = "none" if result.outside == 0 else _shown(result.outside, percent)
+    ranking = [_shown(result.ranking.get(name, math.nan)) for name in _ranking_names(results)]
+    return [result.name, rmse, mae, outside, *ranking, seconds]
+
+
+def short_row(result: Measured, first: Sequence[str] = ()) -> list[str]:
+    """RMSE, MAE and seconds, after what comes first in the line."""
+    rmse = _shown(result.rmse) if result.error is None else FAILED
+    return [*first, rmse, _shown(result.mae), _shown(result.seconds, "{:.1f}".format)]
+
+
+def _shown(value: float, form: Callable[[float], str] = "{:.4f}".format) -> str:
+    """A figure of a table; a dash for NaN."""
+    return NO_FIGURE if math.isnan(value) else form(value)
+
+
+def _ranking_names(results: list[Measured]) -> list[str]:
+    return list(dict.fromkeys(name for result in results for name in result.ranking))

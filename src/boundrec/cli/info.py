@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import print_json
+from boundrec.cli.model_request import bounds_of
+from boundrec.notes import in_a_sentence, size
 from boundrec.registry import command_name
-from boundrec.report.words import in_a_sentence, size
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = "Example: boundrec info model.safetensors --json"
 
@@ -38,7 +36,6 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
 
 
 def _facts(model: Any, path: Path) -> dict[str, Any]:
-    from boundrec.cli.bounds import bounds_of
     from boundrec.cli.held_out import Learnt
 
     learnt = Learnt.by(model)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from boundrec import registry
+from boundrec.files import check_writable
 
 #: What `fit` fits where nothing else is asked for.
 USUAL_MODEL = "bayesian"
@@ -138,17 +139,32 @@ Output = Annotated[
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line instead of CSV.")]
 
 
-def refuse_to_overwrite_input(output: Path | None, *sources: Path | None) -> None:
-    """Refuse, before any work is done, to write where something is read; what is read from may be a link, or stdin."""
-    if output is None or not output.is_file():
+def check_output(output: Path, what: str, *sources: Path | None) -> None:
+    """Refuse, before any work is done, a file that could not be written in the end, or that is one of the sources."""
+    if str(output) == "-":
+        raise typer.BadParameter("--output -: this cannot go to standard output: name a file.")
+    _refuse_to_overwrite(output, *sources)
+    check_writable(output, what)
+
+
+def check_rows_output(output: Path | None, what: str, json: bool, *sources: Path | None) -> None:
+    """As `check_output`, for rows: their format is known by the file's ending, and they may go to standard output."""
+    from boundrec.cli.table_files import format_of
+
+    if output is None:
+        return
+    _refuse_to_overwrite(output, *sources)
+    if json:
+        raise typer.BadParameter("--json is for standard output: name the file .ndjson instead.")
+    format_of(output)
+    check_writable(output, what)
+
+
+def _refuse_to_overwrite(output: Path, *sources: Path | None) -> None:
+    """Refuse to write where something is read; what is read from may be a link, or stdin."""
+    if not output.is_file():
         return
     for source in sources:
         read = 0 if str(source) == "-" else source
         if read is not None and os.path.exists(read) and os.path.samefile(read, output):
             raise typer.BadParameter(f"--output {output} is the file that is read: name another.")
-
-
-def refuse_standard_output(output: Path) -> None:
-    """Refuse, for what is no table, the name that stands for standard input and output elsewhere."""
-    if str(output) == "-":
-        raise typer.BadParameter("--output -: this cannot go to standard output: name a file.")

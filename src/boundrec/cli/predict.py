@@ -9,12 +9,10 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import live_count, say
+from boundrec.cli.model_request import declares
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
-
-    from boundrec.cli.rating_tables import Ids
 
 EXAMPLES = """Examples:
 
@@ -22,7 +20,7 @@ boundrec predict model.safetensors pairs.csv
 
 boundrec predict model.safetensors pairs.parquet -o predictions.parquet --user userId --item movieId
 """
-#: Pairs predicted, and users whose lists are made, before the rows are written.
+#: Pairs predicted before the rows are written.
 PAIRS_AT_A_TIME = 100_000
 
 
@@ -43,40 +41,30 @@ def predict(
     Pairs of users or items that the model does not know are answered by its setting on_unknown, inside a range, too.
     """
     import boundrec
-    from boundrec.cli.rating_tables import ColumnNames, ids_like, read_pairs
-    from boundrec.cli.row_writer import check_output, open_rows
-    from boundrec.cli.table_files import TableFile
+    from boundrec.cli.rating_tables import ColumnNames, as_text, ids_like, mixed_columns, pair_frame, read_pairs
+    from boundrec.cli.table_files import TableFile, open_rows
+    from boundrec.data.columns import pair_array
 
-    options.refuse_to_overwrite_input(output, model, pairs)
-    check_output(output, "predictions", json)
+    options.check_rows_output(output, "predictions", json, model, pairs)
     fitted = boundrec.load(model)
     users, items, names = read_pairs(TableFile.open(pairs, header), ColumnNames(user, item), say)
     users, items = ids_like(users, fitted.user_ids_), ids_like(items, fitted.item_ids_)
+    mixed = mixed_columns(user=users.distinct.ids, item=items.distinct.ids)
     n_pairs = len(users.codes)
     with open_rows(output, json) as write, live_count("Predicting pairs", n_pairs) as done:
         for start in range(0, n_pairs, PAIRS_AT_A_TIME):
             block = slice(start, min(start + PAIRS_AT_A_TIME, n_pairs))
-            write(_predicted(fitted, users, items, block, names))
+            columns = [ids.at(block).column() for ids in (users, items)]
+            frame = as_text(pair_frame(*columns), mixed).rename(names)
+            write(frame.with_columns(**answers(fitted, pair_array(*columns))))
             done(block.stop - block.start)
     if output is not None:
         say(f"Wrote {n_pairs:,} predictions to {output}")
 
 
-def _predicted(model: Any, users: Ids, items: Ids, block: slice, names: dict[str, str]) -> pl.DataFrame:
-    from boundrec.cli.rating_tables import are_mixed, as_text, pair_frame
-    from boundrec.data.columns import pair_array
-
-    columns = [ids.at(block).column() for ids in (users, items)]
-    frame, answer = pair_frame(*columns), answers(model, pair_array(*columns))
-    mixed = [name for name, ids in (("user", users), ("item", items)) if are_mixed(ids.distinct.ids)]
-    return frame.with_columns(as_text(frame[name]) for name in mixed).rename(names).with_columns(**answer)
-
-
 def answers(model: Any, pairs: NDArray[Any]) -> dict[str, Any]:
     """Prediction, range and standard deviation of pairs: as much of it as this kind of model has."""
     import polars as pl
-
-    from boundrec.cli.model_request import declares
 
     settings: dict[str, bool] = {}
     names = ["prediction"]

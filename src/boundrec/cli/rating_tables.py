@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.cli.console import say
-from boundrec.cli.table_files import TableFile
+from boundrec.cli.table_files import TableFile, is_utf8
 from boundrec.data.columns import short
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Ratings, RatingsError
@@ -128,18 +128,22 @@ def pair_frame(users: NDArray[Any], items: NDArray[Any]) -> pl.DataFrame:
     return pl.DataFrame([id_series(users).alias("user"), id_series(items).alias("item")])
 
 
-def are_mixed(ids: Any) -> bool:
-    """Whether ids are of several types, or of one that a table has no column for: they are written as text."""
+def mixed_columns(**ids: Any) -> list[str]:
+    """The columns whose ids are of several types, or of one that a table has no column for."""
+    return [name for name, column in ids.items() if _are_mixed(column)]
+
+
+def _are_mixed(ids: Any) -> bool:
     plain = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     kinds = set(map(type, plain))
     return not (kinds <= {str} or (kinds <= {int} and all(-(2**63) <= one < 2**63 for one in plain)))
 
 
-def as_text(ids: pl.Series) -> pl.Series:
-    """A column of ids as text."""
+def as_text(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """A frame with some of its columns as text."""
     import polars as pl
 
-    return pl.Series(ids.name, list(map(str, ids.to_list())), dtype=pl.String)
+    return frame.with_columns(pl.Series(name, list(map(str, frame[name])), dtype=pl.String) for name in columns)
 
 
 def id_series(ids: NDArray[Any]) -> pl.Series:
@@ -148,8 +152,7 @@ def id_series(ids: NDArray[Any]) -> pl.Series:
 
     if ids.dtype != object:
         return pl.Series(ids)
-    plain = ids.tolist()
-    return pl.Series(plain, dtype=pl.Object if are_mixed(ids) else None)
+    return pl.Series(ids.tolist(), dtype=pl.Object if _are_mixed(ids) else None)
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -160,11 +163,11 @@ def read_table(path: Path, columns: ColumnNames, header: bool | None) -> RatingR
     return read_ratings(TableFile.open(path, header), columns, say)
 
 
-def read_same_columns(path: Path, table: RatingTable, header: bool | None) -> RatingRows:
+def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str) -> Ratings:
     """Ratings from another file with the columns and the kind of ids of one that was read before."""
     names = {role: name for role, name in table.read.names.items() if role != "time"}
     other = read_table(path, ColumnNames(**names), header)
-    return other.with_ids_like(table.ratings.users, table.ratings.items)
+    return other.with_ids_like(table.ratings.users, table.ratings.items).settled(duplicates).ratings
 
 
 def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
@@ -182,19 +185,16 @@ def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], obje
     names = choose_columns(file, asked, ("user", "item", "rating"), tell)
     if asked.time is not None:
         names["time"] = _existing(file, asked.time, "time")
-    frame, rows = _read(file, names)
-    values = _numbers(file, frame, names["rating"], rows)
-    times = _times(file, frame["time"], names["time"], rows) if "time" in names else None
-    users, items = (_encode(file, frame, role, names[role], rows) for role in ("user", "item"))
-    return RatingRows(file, names, users, items, values, times, rows)
+    columns = Columns.read(file, names)
+    values, times = columns.ratings(), columns.times()
+    return RatingRows(file, names, columns.ids("user"), columns.ids("item"), values, times, columns.filled)
 
 
 def read_pairs(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> tuple[Ids, Ids, dict[str, str]]:
     """Read two columns of ids; also returns their names."""
     names = choose_columns(file, asked, ("user", "item"), tell)
-    frame, rows = _read(file, names)
-    users, items = (_encode(file, frame, role, names[role], rows) for role in ("user", "item"))
-    return users, items, names
+    columns = Columns.read(file, names)
+    return columns.ids("user"), columns.ids("item"), names
 
 
 def read_ids(file: TableFile, role: str, asked: str | None, tell: Callable[[str], object]) -> list[str]:
@@ -202,8 +202,7 @@ def read_ids(file: TableFile, role: str, asked: str | None, tell: Callable[[str]
     if asked is None and len(file.columns) == 1:
         asked = file.columns[0]
     names = choose_columns(file, ColumnNames(**{role: asked}), (role,), tell)
-    frame, rows = _read(file, names)
-    return list(map(str, _encode(file, frame, role, names[role], rows).distinct.ids.tolist()))
+    return list(map(str, Columns.read(file, names).ids(role).distinct.ids.tolist()))
 
 
 def choose_columns(
@@ -217,9 +216,7 @@ def choose_columns(
                 f"{file.name}: --{one} and --{other} name the same column, {given[one]!r}: give each its own."
             )
     guessed: dict[str, str] = {}
-    for role in roles:
-        if role in given:
-            continue
+    for role in (role for role in roles if role not in given):
         free = [column for column in file.columns if column not in {*given.values(), *guessed.values()}]
         guessed[role] = _guess(role, free) if file.has_header else (free[0] if free else "")
         if not guessed[role]:
@@ -227,12 +224,11 @@ def choose_columns(
                 f"{file.name}: no column looks like the {role}'s; name it with --{role}. "
                 f"There are: {_listed(file.columns)}."
             )
-    if guessed:
-        if file.has_header:
-            tell("Columns: " + ", ".join(f"{role} is {name!r}" for role, name in guessed.items()) + ".")
-        else:
-            parts = ", ".join(f"{role} is column {name}" for role, name in guessed.items())
-            tell(f"The first line has a number in it, so there is no header: {parts}.")
+    if guessed and file.has_header:
+        tell("Columns: " + ", ".join(f"{role} is {name!r}" for role, name in guessed.items()) + ".")
+    elif guessed:
+        parts = ", ".join(f"{role} is column {name}" for role, name in guessed.items())
+        tell(f"The first line has a number in it, so there is no header: {parts}.")
     return {role: given.get(role) or guessed[role] for role in roles}
 
 
@@ -253,70 +249,120 @@ def _guess(role: str, columns: Sequence[str]) -> str:
     return next((plain[name] for name in USUAL_NAMES[role].split() if name in plain), "")
 
 
-def _read(file: TableFile, names: Mapping[str, str]) -> tuple[pl.DataFrame, NDArray[np.int64] | None]:
-    """The columns by role, without empty lines; and the rows of the file that they are, where some were empty."""
-    import polars as pl
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of a file by role, with every value checked as it is asked for; empty lines are left out."""
 
-    columns = list(dict.fromkeys(names.values()))
-    by_role = (pl.col(name).alias(role) for role, name in names.items())
-    frame = file.collect(file.scan(columns).select(by_role), columns)
-    if not len(frame):
-        raise ValueError(f"{file.name} has a header and no rows.")
-    if file.format != "ndjson" and all(column.null_count() for column in frame.get_columns()):
-        filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
-        if not filled.all():
-            frame, rows = frame.filter(filled), np.flatnonzero(filled)
-            if not len(frame):
-                raise ValueError(f"{file.name} has a header and no rows.")
-            return frame, rows
-    return frame, None
+    file: TableFile
+    names: dict[str, str]
+    frame: pl.DataFrame
+    filled: NDArray[np.int64] | None  # rows of the file that these are; None where all of them are here
 
+    @classmethod
+    def read(cls, file: TableFile, names: dict[str, str]) -> Columns:
+        """The columns that have these names."""
+        import polars as pl
 
-def _encode(file: TableFile, frame: pl.DataFrame, role: str, name: str, rows: NDArray[np.int64] | None) -> Ids:
-    """Ids and their codes, numbered by first appearance."""
-    import polars as pl
+        columns = list(dict.fromkeys(names.values()))
+        by_role = (pl.col(name).alias(role) for role, name in names.items())
+        frame = file.collect(file.scan(columns).select(by_role), columns)
+        filled = None
+        if file.format != "ndjson" and all(column.null_count() for column in frame.get_columns()):
+            is_filled = ~frame.select(pl.all_horizontal(pl.all().is_null())).to_series().to_numpy()
+            if not is_filled.all():
+                frame, filled = frame.filter(is_filled), np.flatnonzero(is_filled)
+        if not len(frame):
+            raise ValueError(f"{file.name} has a header and no rows.")
+        return cls(file, names, frame, filled)
 
-    column = _as_ids(file, frame[role], role, name, rows)
-    if column.dtype == pl.String:
-        column = column.replace("", None) if (column == "").any() else column
-    if column.null_count():
-        raise _wrong(file, int(column.is_null().arg_max() or 0), rows, f"has no {role} in the column {name!r}")
-    if column.dtype.is_integer():
-        return Ids(*IdIndex.encode(column.to_numpy(), role))
-    distinct = column.unique(maintain_order=True)
-    numbers = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
-    codes = column.to_frame("id").join(numbers, on="id", how="left", maintain_order="left")["code"].to_numpy()
-    return Ids(IdIndex(plain_ids(distinct.to_list())), codes)
+    def ids(self, role: str) -> Ids:
+        """Ids and their codes, numbered by first appearance."""
+        import polars as pl
 
+        column = self._whole_numbers_or_text(role)
+        if column.dtype == pl.String and (column == "").any():
+            column = column.replace("", None)
+        if column.null_count():
+            raise self._wrong(int(column.is_null().arg_max() or 0), f"has no {role} in the column {self.names[role]!r}")
+        if column.dtype.is_integer():
+            return Ids(*IdIndex.encode(column.to_numpy(), role))
+        distinct = column.unique(maintain_order=True)
+        numbers = pl.DataFrame({"id": distinct, "code": np.arange(len(distinct), dtype=np.int32)})
+        codes = column.to_frame("id").join(numbers, on="id", how="left", maintain_order="left")["code"].to_numpy()
+        return Ids(IdIndex(plain_ids(distinct.to_list())), codes)
 
-def _as_ids(file: TableFile, column: pl.Series, role: str, name: str, rows: NDArray[np.int64] | None) -> pl.Series:
-    """A column as whole numbers or text, which is all that ids are here; missing ones stay missing."""
-    import polars as pl
+    def _whole_numbers_or_text(self, role: str) -> pl.Series:
+        """A column as what ids are here; missing ones stay missing."""
+        import polars as pl
 
-    kind = column.dtype
-    if kind == pl.String or kind.is_integer():
-        return column.cast(pl.String) if kind == pl.Int128 else column  # NumPy has no such integers
-    if kind.is_float():
-        column = column.fill_nan(None)
-        whole = column.cast(pl.Int64, strict=False)
-        if (whole == column).all() and whole.null_count() == column.null_count():
-            return whole
-    try:
-        if not kind.is_nested():
-            return column.cast(pl.String)
-    except pl.exceptions.PolarsError:
-        if kind == pl.Binary:
-            row = next(row for row, one in enumerate(column) if one is not None and not _is_text(one))
-            raise _wrong(file, row, rows, f"has {column[row]!r}, not UTF-8 text, in the column {name!r}") from None
-    raise ValueError(f"{file.name}: the column {name!r} holds {kind}, not ids; name another with --{role}.")
+        column, name = self.frame[role], self.names[role]
+        kind = column.dtype
+        if kind == pl.String or kind.is_integer():
+            return column.cast(pl.String) if kind == pl.Int128 else column  # NumPy has no such integers
+        if kind.is_float():
+            column = column.fill_nan(None)
+            whole = column.cast(pl.Int64, strict=False)
+            if (whole == column).all() and whole.null_count() == column.null_count():
+                return whole
+        try:
+            if not kind.is_nested():
+                return column.cast(pl.String)
+        except pl.exceptions.PolarsError:
+            if kind == pl.Binary:
+                row = next(row for row, one in enumerate(column) if one is not None and not is_utf8(one))
+                raise self._wrong(row, f"has {column[row]!r}, not UTF-8 text, in the column {name!r}") from None
+        raise ValueError(f"{self.file.name}: the column {name!r} holds {kind}, not ids; name another with --{role}.")
 
+    def ratings(self) -> Floats:
+        """The ratings; text, nothing and what is not finite are refused with their place."""
+        import polars as pl
 
-def _is_text(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        column, name = self.frame["rating"], self.names["rating"]
+        if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
+            raise ValueError(
+                f"{self.file.name}: the column {name!r} holds {column.dtype}, not numbers; name another with --rating."
+            )
+        parsed = column.cast(pl.Float64, strict=False)
+        good = parsed.is_finite().fill_null(False)
+        if good.all() and (large := parsed.abs() > LARGEST).any():
+            row = int(large.arg_max() or 0)
+            what = f"has {column[row]!r}, too large to be squared, in the column {name!r}: divide all by a constant"
+            raise self._wrong(row, what)
+        if not good.all():
+            row = int((~good).arg_max() or 0)
+            value = column[row]
+            wrong = "has no rating" if value in (None, "") else f"has {value!r}, not a rating,"
+            others = len(good) - int(good.sum()) - 1
+            more = f" ({others:,} more like it)" if others else ""
+            raise self._wrong(row, f"{wrong} in the column {name!r}{more}")
+        return np.asarray(parsed.to_numpy(), np.float64)
+
+    def times(self) -> NDArray[Any] | None:
+        """Times as numbers: numbers as they are, dates and times by the microsecond; None where none are asked for."""
+        import polars as pl
+
+        if "time" not in self.names:
+            return None
+        column, name = self.frame["time"], self.names["time"]
+        parsed = column
+        if column.dtype == pl.String:
+            parsed = column.cast(pl.Float64, strict=False)
+            if parsed.null_count() == len(column):
+                parsed = column.str.to_datetime(strict=False)
+        if parsed.dtype in (pl.Date, pl.Datetime):
+            parsed = parsed.cast(pl.Datetime("us")).to_physical()
+        if not parsed.dtype.is_numeric():
+            raise ValueError(f"{self.file.name}: the column {name!r} holds {column.dtype}, not times; name another.")
+        good = parsed.cast(pl.Float64).is_finite().fill_null(False)
+        if not good.all():
+            row = int((~good).arg_max() or 0)
+            raise self._wrong(row, f"has {column[row]!r}, not a time, in the column {name!r}")
+        is_whole = parsed.dtype.is_integer() and parsed.dtype != pl.Int128
+        return (parsed if is_whole else parsed.cast(pl.Float64)).to_numpy()
+
+    def _wrong(self, row: int, what: str) -> ValueError:
+        place = self.file.place(row if self.filled is None else int(self.filled[row]))
+        return ValueError(f"{self.file.name}: {place} {what}.")
 
 
 def plain_ids(ids: list[str]) -> NDArray[Any]:
@@ -325,56 +371,6 @@ def plain_ids(ids: list[str]) -> NDArray[Any]:
         with suppress(OverflowError):
             return np.array(list(map(int, ids)), dtype=np.int64)
     return np.array(ids, dtype=object)
-
-
-def _numbers(file: TableFile, frame: pl.DataFrame, name: str, rows: NDArray[np.int64] | None) -> Floats:
-    """The ratings; text, nothing and what is not finite are refused with their place."""
-    import polars as pl
-
-    column = frame["rating"]
-    if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
-        raise ValueError(
-            f"{file.name}: the column {name!r} holds {column.dtype}, not numbers; name another with --rating."
-        )
-    parsed = column.cast(pl.Float64, strict=False)
-    good = parsed.is_finite().fill_null(False)
-    if good.all() and (large := parsed.abs() > LARGEST).any():
-        row = int(large.arg_max() or 0)
-        what = f"has {column[row]!r}, too large to be squared, in the column {name!r}: divide all by a constant"
-        raise _wrong(file, row, rows, what)
-    if not good.all():
-        row = int((~good).arg_max() or 0)
-        value = column[row]
-        is_text = value not in (None, "")
-        wrong = f"has {value!r}, not a rating," if is_text else "has no rating"
-        others = len(good) - int(good.sum()) - 1
-        more = f" ({others:,} more like it)" if others else ""
-        raise _wrong(file, row, rows, f"{wrong} in the column {name!r}{more}")
-    return np.asarray(parsed.to_numpy(), np.float64)
-
-
-def _times(file: TableFile, column: pl.Series, name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
-    """Times as numbers: numbers as they are, dates and times by the microsecond."""
-    import polars as pl
-
-    parsed = column
-    if column.dtype == pl.String:
-        parsed = column.cast(pl.Float64, strict=False)
-        if parsed.null_count() == len(column):
-            parsed = column.str.to_datetime(strict=False)
-    if parsed.dtype in (pl.Date, pl.Datetime):
-        parsed = parsed.cast(pl.Datetime("us")).to_physical()
-    if not parsed.dtype.is_numeric():
-        raise ValueError(f"{file.name}: the column {name!r} holds {column.dtype}, not times; name another.")
-    good = parsed.cast(pl.Float64).is_finite().fill_null(False)
-    if not good.all():
-        row = int((~good).arg_max() or 0)
-        raise _wrong(file, row, rows, f"has {column[row]!r}, not a time, in the column {name!r}")
-    return (parsed if parsed.dtype.is_integer() and parsed.dtype != pl.Int128 else parsed.cast(pl.Float64)).to_numpy()
-
-
-def _wrong(file: TableFile, row: int, rows: NDArray[np.int64] | None, what: str) -> ValueError:
-    return ValueError(f"{file.name}: {file.place(row if rows is None else int(rows[row]))} {what}.")
 
 
 # --- ids of a model -----------------------------------------------------------------------------------------

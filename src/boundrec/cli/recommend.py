@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import live_count, say
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = """Examples:
 
@@ -48,11 +45,10 @@ def recommend(
     Items that a user has rated are left out.
     """
     import boundrec
-    from boundrec.cli.rating_tables import are_mixed, as_text
-    from boundrec.cli.row_writer import check_output, open_rows
+    from boundrec.cli.rating_tables import as_text, mixed_columns
+    from boundrec.cli.table_files import open_rows
 
-    options.refuse_to_overwrite_input(output, model, from_file)
-    check_output(output, "recommendations", json)
+    options.check_rows_output(output, "recommendations", json, model, from_file)
     fitted = boundrec.load(model).set_params(n_jobs=threads)
     wanted = _wanted_users(fitted, users, from_file, column, header)
     batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
@@ -60,23 +56,22 @@ def recommend(
         wanted, length, exclude_seen=not with_seen, output="polars", batch_size=batch_size
     )
     users_asked = fitted.user_ids_.ids if wanted is None else wanted
-    mixed = [name for name, ids in (("user", users_asked), ("item", fitted.item_ids_.ids)) if are_mixed(ids)]
+    mixed = mixed_columns(user=users_asked, item=fitted.item_ids_.ids)
     written = with_list = 0
     with open_rows(output, json) as write, live_count("Recommending to users", len(users_asked)) as done:
         for rows in batches:
-            write(rows.with_columns(as_text(rows[name]) for name in mixed))
+            write(as_text(rows, mixed))
             written += len(rows)
             with_list += int((rows["rank"] == 1).sum())
             done(batch_size)
-    if not with_seen and fitted.on_unknown == "mean":  # then only those who have rated everything have no list
-        _say_who_has_no_list(len(users_asked) - with_list, len(users_asked))
+    without = len(users_asked) - with_list
+    if without and not with_seen and fitted.on_unknown == "mean":  # then only those who have rated everything
+        say(
+            f"Note: {without:,} of {len(users_asked):,} users have rated every item and get no list; "
+            "--with-seen lists them, too."
+        )
     if output is not None:
         say(f"Wrote {written:,} recommendations to {output}")
-
-
-def _say_who_has_no_list(count: int, of: int) -> None:
-    if count:
-        say(f"Note: {count:,} of {of:,} users have rated every item and get no list; --with-seen lists them, too.")
 
 
 def _wanted_users(

@@ -40,14 +40,10 @@ def report(
     """
     import boundrec
     from boundrec.cli.rating_tables import ColumnNames, read_table
-    from boundrec.files import check_writable, whole_file
+    from boundrec.files import whole_file
     from boundrec.report.model import write_page
 
-    options.refuse_standard_output(output)
-    options.refuse_to_overwrite_input(output, model, ratings)
-    options.refuse_standard_output(output)
-    options.refuse_to_overwrite_input(output, model, ratings)
-    check_writable(output, "report")
+    options.check_output(output, "report", model, ratings)
     fitted = boundrec.load(model)
     rows = read_table(ratings, ColumnNames(user, item, rating), header)
     rows = rows.with_ids_like(fitted.user_ids_, fitted.item_ids_)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from boundrec.cli import options
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 EXAMPLES = """Examples:
 
@@ -29,12 +25,14 @@ def similar(
     json: options.JsonLines = False,
 ) -> None:
     """List the items that are most like some items, or the users most like some users."""
-    import boundrec
-    from boundrec.cli.rating_tables import as_ids_of
-    from boundrec.cli.row_writer import check_output, open_rows
+    import numpy as np
+    import polars as pl
 
-    options.refuse_to_overwrite_input(output, model)
-    check_output(output, "list", json)
+    import boundrec
+    from boundrec.cli.rating_tables import as_ids_of, as_text, id_series, mixed_columns
+    from boundrec.cli.table_files import open_rows
+
+    options.check_rows_output(output, "list", json, model)
     fitted = boundrec.load(model)
     kind, index = ("user", fitted.user_ids_) if of_users else ("item", fitted.item_ids_)
     wanted = as_ids_of(index, list(dict.fromkeys(ids)))
@@ -44,24 +42,16 @@ def similar(
                 f"The model does not know {kind} {one!r}: pass the id of one that it was fitted to, such as "
                 f"{index.ids.item(0)!r}."
             )
+    other = f"similar_{kind}"
+    mixed = mixed_columns(**{kind: index.ids, other: index.ids})
     find = fitted.similar_users if of_users else fitted.similar_items
     with open_rows(output, json) as write:
         for one in wanted:
             found, similarity = find(one, length)
-            write(_neighbours(kind, one, found, similarity))
-
-
-def _neighbours(kind: str, one: Any, found: Any, similarity: Any) -> pl.DataFrame:
-    import polars as pl
-
-    from boundrec.cli.rating_tables import are_mixed, as_text, id_series
-
-    similar = id_series(found)
-    return pl.DataFrame(
-        {
-            kind: [one] * len(found),
-            f"similar_{kind}": as_text(similar) if are_mixed(found) else similar,
-            "rank": range(1, len(found) + 1),
-            "similarity": similarity,
-        }
-    )
+            columns = {
+                kind: id_series(np.full(len(found), one, dtype=object)),
+                other: id_series(found),
+                "rank": range(1, len(found) + 1),
+                "similarity": similarity,
+            }
+            write(as_text(pl.DataFrame(columns), mixed))

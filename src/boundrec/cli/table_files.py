@@ -1,6 +1,7 @@
-"""The files that tables come in: CSV, TSV, Parquet or NDJSON, perhaps gzipped, perhaps standard input.
+"""The files that tables come in and go out to: CSV, TSV, Parquet or NDJSON, perhaps gzipped, perhaps a standard stream.
 
-What a file is shows in its first bytes, whatever its name says. Nothing here knows about ratings.
+What a file to be read is shows in its first bytes, whatever its name says; one to be written is what its ending says.
+Nothing here knows about ratings.
 """
 
 from __future__ import annotations
@@ -10,23 +11,28 @@ import io
 import json
 import mmap
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import typer
 
 from boundrec.cli.table_lines import Row, Text, odd_object, rows, uneven_row, unreadable_object
+from boundrec.files import is_special, whole_file
 
 if TYPE_CHECKING:
     import polars as pl
 
 Format = Literal["delimited", "parquet", "ndjson"]
-
+Write = Callable[["pl.DataFrame"], None]
 #: Bytes from the start of a file by which its format, separator and columns are known.
 HEAD = 1 << 16
 #: Bytes that a first line may have.
@@ -36,6 +42,9 @@ SEPARATORS = ",\t;|"
 GZIP = b"\x1f\x8b"
 #: Lines of NDJSON whose keys are its columns.
 LINES_WITH_KEYS = 100
+#: Of numbers in text; rounding keeps a prediction between its ends, which are rounded alike.
+DIGITS = 9
+ENDINGS = {".csv": "csv", ".tsv": "tsv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
 FORMATS = "CSV, TSV, Parquet or NDJSON, each gzipped or not"
 
 
@@ -77,7 +86,7 @@ class TableFile:
     @cached_property
     def head(self) -> bytes:
         """The first bytes, and all of the first line."""
-        with io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb") as file:
+        with self._open() as file:
             start = file.read(HEAD)
             return start if b"\n" in start else start + file.readline(LONGEST_LINE)
 
@@ -97,7 +106,7 @@ class TableFile:
             return "ndjson"
         if b"\0" in text:
             above = self.head[: self.head.index(b"\0")]
-            if b"\n" in above and _is_utf8(above):
+            if b"\n" in above and is_utf8(above):
                 line = above.count(b"\n") + 1
                 raise ValueError(f"{self.name}: line {line} has a NUL byte, which belongs in no table: correct it.")
             raise ValueError(f"{self.name} is no table: give {FORMATS}.")
@@ -205,7 +214,7 @@ class TableFile:
         return next(islice(filled, row + self.has_header, None))
 
     def _lines(self) -> Iterator[bytes]:
-        with io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb") as file:
+        with self._open() as file:
             yield from file
 
     def _explained(self, read: Callable[[], Any]) -> Any:
@@ -235,6 +244,9 @@ class TableFile:
         return odd or message.partition("\n")[0].rstrip(".") + "."
 
     # --- bytes ----------------------------------------------------------------------------------------------
+
+    def _open(self) -> IO[bytes]:
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open("rb")
 
     def _source(self) -> Any:
         if self.format == "ndjson" and self.head.startswith(BYTE_ORDER_MARK):  # polars knows it in CSV files only
@@ -305,9 +317,94 @@ def _keys(line: bytes) -> list[str]:
     return []
 
 
-def _is_utf8(text: bytes) -> bool:
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes are text."""
     try:
         text.decode()
     except UnicodeDecodeError:
         return False
     return True
+
+
+# --- rows out, a frame at a time ------------------------------------------------------------------------------
+
+
+def format_of(output: Path) -> str:
+    """The format by the file's ending, before a .gz if there is one."""
+    name = output.name.lower()
+    ending = Path(name.removesuffix(".gz")).suffix
+    known = ENDINGS.get(ending)
+    if known is None or (known == "parquet" and name.endswith(".gz")):
+        if is_special(output):
+            return "csv"
+        raise typer.BadParameter(
+            f"--output {output.name}: name it .csv, .tsv, .ndjson (or one of these with .gz) or .parquet."
+        )
+    return known
+
+
+@contextmanager
+def open_rows(output: Path | None, as_json: bool) -> Iterator[Write]:
+    """A function that takes one frame after the other; without a file they go to stdout, as CSV or NDJSON."""
+    if output is None:
+        yield _text_writer(lambda content: typer.echo(content, nl=False), "ndjson" if as_json else "csv")
+        return
+    kind = format_of(output)
+    with whole_file(output) as file, ExitStack() as stack:
+        if kind == "parquet":
+            yield from _parquet(file, stack)
+            return
+        packed = file if output.suffix.lower() != ".gz" else stack.enter_context(gzip.open(file, "wb"))
+        yield _text_writer(packed.write, kind)
+
+
+def _text_writer(write_bytes: Callable[[bytes], object], kind: str) -> Write:
+    header = True
+
+    def write(frame: pl.DataFrame) -> None:
+        import polars.selectors as cs
+
+        nonlocal header
+        shown = frame.with_columns(cs.float().round_sig_figs(DIGITS))
+        if kind == "ndjson":
+            write_bytes(shown.write_ndjson().encode())
+        else:
+            separator = "\t" if kind == "tsv" else ","
+            write_bytes(shown.write_csv(include_header=header, separator=separator).encode())
+        header = False
+
+    return write
+
+
+def _parquet(file: IO[bytes], stack: ExitStack) -> Iterator[Write]:
+    """Parts in a temporary folder, joined in the end without holding all of them in memory."""
+    import polars as pl
+
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="boundrec-")))
+    parts: list[Path] = []
+
+    def write(frame: pl.DataFrame) -> None:
+        part = io.BytesIO()
+        frame.write_parquet(part)
+        parts.append(folder / f"{len(parts):06}.parquet")
+        parts[-1].write_bytes(part.getbuffer())
+
+    yield write
+    with _told_by_the_system(file.name):
+        pl.scan_parquet(parts).sink_parquet(file)
+
+
+@contextmanager
+def _told_by_the_system(path: str) -> Iterator[None]:
+    """An error of polars that is one of the system, such as a full disk, as Python has it."""
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is not None:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), path) from None
+        if "transport error" in str(error):  # polars forgets why the end of a file could not be written
+            raise OSError(f"Cannot write all of {path}: is the disk full?") from None
+        raise

@@ -12,11 +12,20 @@ import typer
 
 from boundrec.cli import options
 from boundrec.cli.console import print_json, print_table, say
+from boundrec.cli.model_request import (
+    UNKNOWN,
+    Ends,
+    Request,
+    as_typed,
+    choose_bounds,
+    parse_settings,
+    parse_value,
+    read_bounds,
+)
 from boundrec.cli.options import Duplicated
 from boundrec.registry import entry_of_command
 
 if TYPE_CHECKING:
-    from boundrec.cli.bounds import Ends
     from boundrec.cli.held_out import Measured
     from boundrec.cli.rating_tables import RatingTable
 
@@ -70,26 +79,24 @@ def tune(
     2, without a table, if none of them makes sense.
     Ctrl-C ends the search with what is finished.
     """
-    from boundrec.cli import held_out, trials
-    from boundrec.cli.bounds import UNKNOWN, choose_bounds, read_bounds
-    from boundrec.cli.model_request import Request, parse_settings
+    from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_table
 
     fixed = parse_settings(settings)
     typed = read_bounds(bounds) or UNKNOWN
     tried = list(_grid(k, grid, model, fixed))
     asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
-    trials.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
+    held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
     table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
     ends = choose_bounds(bounds, table)
     parts = held_out.divide(table, share, seed)
-    say(held_out.parts_in_words(parts))
+    say(parts.in_words())
     trial = held_out.Trial.of(parts, ends, None)
     trivial = held_out.measure_trivial(trial)
     names = [_pairs({"k": factors, **values}) for factors, values in tried]
-    found = trials.try_all([(name, one.with_bounds(ends)) for name, one in zip(names, asked, strict=True)], trial)
+    found = held_out.try_all([(name, one.with_bounds(ends)) for name, one in zip(names, asked, strict=True)], trial)
     rows = [Candidate(*which, result) for which, result in zip(tried, found.results, strict=False)]
-    rows.sort(key=lambda row: trials.by_error(row.measured))
+    rows.sort(key=lambda row: held_out.by_error(row.measured))
     best = None
     if rows and rows[0].measured.error is None:
         data = _data_words(ratings, table, header, ends, duplicates)
@@ -113,7 +120,7 @@ class Candidate(NamedTuple):
 
 
 def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None, json: bool) -> None:
-    from boundrec.cli import trials
+    from boundrec.cli import held_out
 
     if json:
         results, rivals = [row.as_json() for row in rows], [result.as_json() for result in trivial]
@@ -121,17 +128,15 @@ def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None,
         return
     names = list(rows[0].values) if rows else []
     lines = [(row.measured, [str(row.k), *(str(row.values[name]) for name in names)]) for row in rows]
-    lines += [(result, [result.name, *[trials.NO_FIGURE] * len(names)]) for result in trivial]
-    lines.sort(key=lambda line: trials.by_error(line[0]))
-    print_table(["k", *names, "RMSE", "MAE", "seconds"], [trials.short_row(*line) for line in lines])
+    lines += [(result, [result.name, *[held_out.NO_FIGURE] * len(names)]) for result in trivial]
+    lines.sort(key=lambda line: held_out.by_error(line[0]))
+    print_table(["k", *names, "RMSE", "MAE", "seconds"], [held_out.short_row(*line) for line in lines])
     if best is not None:
         typer.echo(f"\n{best}")
 
 
 def _grid(k: str, grid: list[str] | None, model: str, fixed: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Every combination, as the length of the factors and the other settings."""
-    from boundrec.cli.model_request import parse_value
-
     try:
         factors = [int(one) for one in k.split(",")]
     except ValueError:
@@ -158,8 +163,6 @@ def _pairs(values: dict[str, Any]) -> str:
 def _data_words(
     ratings: Path, table: RatingTable, header: bool | None, bounds: Ends, duplicates: Duplicated
 ) -> list[str]:
-    from boundrec.cli.bounds import as_typed
-
     words = [str(ratings), "-o", "model.safetensors"]
     words += [] if header is None else ["--header" if header else "--no-header"]
     for role in ("user", "item", "rating"):

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boundrec.datasets import published as files
-from boundrec.datasets.npz import read_npz
 from boundrec.datasets.published import Folder, Origin, Published
 from boundrec.datasets.random_matrices import independent_values, low_rank_values, random_cells
 
@@ -268,7 +267,7 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
         raise FileNotFoundError(f"There is no {Path(path).stem}.npz in {place}. Put it there, or pass its path.")
     remedy = "save user and item (codes from 0, as np.unique(ids, return_inverse=True)[1] gives them) and rating anew"
     with files.refusing_damage(str(file), remedy):
-        arrays = read_npz(file)
+        arrays = files.read_npz(file)
     if bounds is None:
         bounds = _BOUNDS.get(file.stem) or (float(arrays["rating"].min()), float(arrays["rating"].max()))
     return Dataset(file.stem, bounds=bounds, **arrays)

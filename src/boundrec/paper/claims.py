@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from boundrec.datasets import Dataset
-from boundrec.paper import methods, protocol, table3
+from boundrec.paper import NOT_RUN, Figure, Options, Outcome, Row, Section, Table, methods, protocol, table3
 from boundrec.paper.cells import Cell
 from boundrec.paper.methods import RIVALS
 from boundrec.paper.protocol import PAPER_DATA
-from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
 
 NAME = "claims"
 PENALTIES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -108,12 +107,16 @@ TEXT = (
 
 
 def _figure(outcome: Outcome, *path: str, percent: bool = False) -> Figure:
-    value: Any = outcome.result
-    for key in path:
-        value = None if value is None else value.get(key)
+    value = outcome.figure(*path)
     if value is None:
         return Figure(None, absent=NOT_RUN if outcome.result is None else "not finite")
     return Figure(100 * value if percent else value)
+
+
+def _everywhere(outcome: Outcome) -> list[Figure]:
+    """How far all predictions reach."""
+    shares = [_figure(outcome, "everywhere", side, percent=True) for side in ("below", "above")]
+    return [*shares, *(_figure(outcome, "everywhere", end) for end in ("lowest", "highest"))]
 
 
 def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
@@ -123,10 +126,7 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
             _figure(outcome, "rmse"),
             _figure(outcome, "mae"),
             _figure(outcome, "outside", percent=True),
-            _figure(outcome, "everywhere", "below", percent=True),
-            _figure(outcome, "everywhere", "above", percent=True),
-            _figure(outcome, "everywhere", "lowest"),
-            _figure(outcome, "everywhere", "highest"),
+            *_everywhere(outcome),
         ]
         for outcome in outcomes
     ]
@@ -135,15 +135,6 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
 
 
 def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
-    rows: list[Row] = [
-        [
-            outcome["method"],
-            _figure(outcome, "everywhere", "below", percent=True),
-            _figure(outcome, "everywhere", "above", percent=True),
-            _figure(outcome, "everywhere", "lowest"),
-            _figure(outcome, "everywhere", "highest"),
-        ]
-        for outcome in outcomes
-    ]
+    rows: list[Row] = [[outcome["method"], *_everywhere(outcome)] for outcome in outcomes]
     columns = ["method", "% below the lower end", "% above the upper end", "lowest", "highest"]
     return Table(f"claims_{name}_reach", f"{PAPER_DATA[name].title}: all predictions, K = {N_FACTORS}", columns, rows)

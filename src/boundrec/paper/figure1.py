@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec import datasets, metrics, splits
-from boundrec.paper import printed, protocol
+from boundrec.paper import NOT_RUN, Figure, Options, Outcome, Picture, Row, Section, Table, protocol
 from boundrec.paper.cells import Cell
 from boundrec.paper.methods import METHODS, Conditions
-from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table
+from boundrec.report.plots import as_svg
 
 NAME = "figure1"
+#: Figure 1, NMF over 1,000 repetitions: density -> ave(σ), max(σ).
+PRINTED: dict[float, tuple[float, float]] = {0.8: (1.68, 2.6), 0.5: (4.00, 9.6), 0.2: (7.95, 18.5)}
 SIZE, RANK, BOUNDS = 10, 3, (0.0, 10.0)
-DENSITIES = tuple(printed.FIGURE1)
+DENSITIES = tuple(PRINTED)
 SHOWN = ("NMF", "MBMF-n", "MBMF-c")
 #: Seconds of one restart, measured: the matrix is so small that Python's own time is nearly all of it.
 SECONDS = {"NMF": 0.05, "MBMF-n": 0.15, "MBMF-c": 0.15}
@@ -70,7 +72,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         row: list[str | Figure] = [method]
         for place, key in enumerate(("average", "largest")):
             for density in DENSITIES:
-                paper = printed.FIGURE1[density][place] if method == "NMF" else None
+                paper = PRINTED[density][place] if method == "NMF" else None
                 row.append(Figure((found.get((method, density)) or {}).get(key), paper, absent=NOT_RUN))
         rows.append(row)
     caption = f"Spread of the recovered entries over {outcomes[0]['restarts']:,} restarts, at density d"
@@ -79,9 +81,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
     table = Table("figure1", caption, columns, rows, groups)
     section = Section("Figure 1: how far restarts disagree", list(TEXT), [table])
     if any(outcome.result for outcome in outcomes):
-        from boundrec.paper.plots import draw_figure1
-
-        section.pictures.append(draw_figure1(outcomes, {density: matrix(density) for density in DENSITIES}))
+        section.pictures.append(_draw(outcomes))
     return section
 
 
@@ -92,3 +92,33 @@ TEXT = (
     "so that none can be above 5. With a fifth of the entries kept, most rows have fewer of them than factors: nothing "
     "but the bound determines the rest.",
 )
+
+
+def _draw(outcomes: Sequence[Outcome]) -> Picture:
+    """σ of every entry: a row of panels for each method, a column for each density; kept entries are dots."""
+    from matplotlib.figure import Figure as Canvas
+
+    done = [outcome for outcome in outcomes if outcome.result is not None]
+    methods = list(dict.fromkeys(outcome["method"] for outcome in done))
+    canvas = Canvas(figsize=(3.1 * len(DENSITIES), 3.0 * len(methods)), layout="constrained")
+    panels = canvas.subplots(len(methods), len(DENSITIES), squeeze=False)
+    for panel in panels.flat:
+        panel.set_axis_off()
+    for outcome in done:
+        panel = panels[methods.index(outcome["method"]), DENSITIES.index(outcome["density"])]
+        _, kept = matrix(outcome["density"])
+        deviations = np.array(outcome.figure("deviations")).reshape(kept.shape)
+        image = panel.imshow(np.where(kept, np.nan, deviations), cmap="YlOrRd", vmin=0, vmax=10)
+        for row, column in np.argwhere(~kept):
+            value = deviations[row, column]
+            ink = "white" if value > 6 else "black"
+            panel.text(column, row, f"{value:.1f}", ha="center", va="center", fontsize=6.5, color=ink)
+        for row, column in np.argwhere(kept):
+            panel.text(column, row, "·", ha="center", va="center", fontsize=8, color="#888")
+        panel.set_title(f"{outcome['method']}, d = {outcome['density']:g}", fontsize=10)
+        panel.set_axis_on()
+        panel.set_xticks([])
+        panel.set_yticks([])
+    canvas.colorbar(image, ax=panels, shrink=0.6, label="σ over restarts", extend="max")
+    caption = "σ of each missing entry over the restarts; a dot is an entry that was kept."
+    return Picture("figure1", caption, as_svg(canvas))

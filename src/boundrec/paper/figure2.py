@@ -8,10 +8,23 @@ from typing import Any
 import numpy as np
 
 from boundrec import datasets, metrics
-from boundrec.paper import methods, protocol
+from boundrec.paper import (
+    NOT_RUN,
+    Figure,
+    Options,
+    Outcome,
+    Picture,
+    Row,
+    Section,
+    Table,
+    counted,
+    mark_best,
+    methods,
+    protocol,
+)
 from boundrec.paper.cells import Cell
 from boundrec.paper.methods import METHODS, OURS, RIVALS, Conditions
-from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Row, Section, Table, counted, mark_best
+from boundrec.report.plots import as_svg
 
 NAME = "figure2"
 SHOWN = (*RIVALS, *OURS, "MBMF-n exact", "MBMF-c exact", "MBMF-c ball")
@@ -26,6 +39,10 @@ SYMBOLS = {
     "outside": "Share of predictions outside 0 to 10",
 }
 CLAIMED = ("average", "largest")
+#: Line styles that stay apart without colour.
+MARKERS = "osv^D<>PX*h"
+#: Where a σ of zero is drawn on a logarithmic scale.
+LEAST = 1e-6
 
 
 def cells(options: Options) -> list[Cell]:
@@ -71,9 +88,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
         if not any(outcome.result for outcome in own):
             section.text.append(f"The matrices {describe(rank)} have not been run yet.")
             continue
-        from boundrec.paper.plots import draw_figure2
-
-        section.pictures.append(draw_figure2(own, describe(rank)))
+        section.pictures.append(_draw(own, rank))
         section.tables += [_table(own, rank, key) for key in SYMBOLS]
         section.findings += _findings(own, rank)
     return section
@@ -93,6 +108,11 @@ def describe(rank: int | None) -> str:
     return f"of rank {rank}" if rank else "of independent entries"
 
 
+def _kind(rank: int | None) -> str:
+    """The kind of matrix in the name of a file."""
+    return f"rank{rank}" if rank else "independent"
+
+
 def _table(outcomes: Sequence[Outcome], rank: int | None, key: str) -> Table:
     factors = sorted({outcome["factors"] for outcome in outcomes})
     found = {(outcome["method"], outcome["factors"]): outcome.result for outcome in outcomes}
@@ -100,7 +120,7 @@ def _table(outcomes: Sequence[Outcome], rank: int | None, key: str) -> Table:
         [method, *(Figure((found.get((method, k)) or {}).get(key), absent=NOT_RUN) for k in factors)]
         for method in SHOWN
     ]
-    name = f"figure2_{'rank' + str(rank) if rank else 'independent'}_{key}"
+    name = f"figure2_{_kind(rank)}_{key}"
     columns = ["method", *(f"K = {k}" for k in factors)]
     if key in CLAIMED:
         rows = mark_best(rows, (*RIVALS, *OURS))
@@ -130,3 +150,46 @@ def _findings(outcomes: Sequence[Outcome], rank: int | None) -> list[str]:
 
 def _lowest(results: Mapping[str, Mapping[str, Any]], key: str) -> str:
     return min(results, key=lambda method: np.inf if results[method][key] is None else results[method][key])
+
+
+def _draw(outcomes: Sequence[Outcome], rank: int | None) -> Picture:
+    """ave(σ) and max(σ) by K, one line for each method."""
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    canvas = Canvas(figsize=(10, 4.4), layout="constrained")
+    panels = canvas.subplots(1, 2)
+    methods = list(dict.fromkeys(outcome["method"] for outcome in outcomes))
+    for panel, key in zip(panels, CLAIMED, strict=True):
+        for index, method in enumerate(methods):
+            points = _points(outcomes, method, key)
+            if points:
+                panel.plot(*zip(*points, strict=True), **_style(index, method), label=method)
+        panel.set_xlabel("K")
+        panel.set_xticks(sorted({outcome["factors"] for outcome in outcomes}))
+        panel.set_ylabel(SYMBOLS[key])
+        panel.set_yscale("log")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_minor_formatter(NullFormatter())
+        panel.grid(alpha=0.25)
+    handles, labels = panels[0].get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    caption = f"Prediction variation on matrices {describe(rank)}; the scales of σ are logarithmic."
+    return Picture(f"figure2_{_kind(rank)}", caption, as_svg(canvas))
+
+
+def _points(outcomes: Sequence[Outcome], method: str, key: str) -> list[tuple[float, float]]:
+    found = [(o["factors"], o.result[key]) for o in outcomes if o["method"] == method and o.result is not None]
+    return sorted((k, max(value, LEAST)) for k, value in found if value is not None)
+
+
+def _style(index: int, method: str) -> dict[str, Any]:
+    ours = method.startswith("MBMF")
+    return {
+        "marker": MARKERS[index % len(MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.8 if ours else 1.1,
+        "linestyle": "-" if ours else "--",
+        "color": f"C{index % 10}" if index < 10 else "black",
+    }

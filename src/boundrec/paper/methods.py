@@ -13,6 +13,7 @@ from boundrec.baselines import MeanPredictor
 from boundrec.datasets import Bounds, Dataset
 from boundrec.models.bayesian import BayesianMBMF
 from boundrec.models.mbmf import MBMF
+from boundrec.paper import Row, Section, Table
 from boundrec.ranges import Form, MagnitudeRule
 from boundrec.registry import entry_of_command
 from boundrec.solvers.exact import Constraint
@@ -140,3 +141,36 @@ def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_
         sweeps = method.build(Conditions(n_factors, (0.0, 1.0), (0.0, 1.0), 0)).most_iterations()
         return float(0.05 + sweeps * work * (1.5e-8 + 1.2e-9 * n_factors) / threads)
     return 0.1
+
+
+# --- their settings, for the report -----------------------------------------------------------------------------
+
+#: What a reader need not be told: what varies with the cell, and what has no influence on the numbers.
+UNTOLD = {
+    *("n_factors", "bounds", "random_state", "n_jobs", "verbose", "dtype", "duplicates", "on_unknown"),
+    *("validation_fraction", "n_iter_no_change"),
+}
+HISTORY = {
+    "": "not used",
+    "magnitudes": "sets the magnitudes",
+    "own": "not used: magnitudes from the training ratings",
+    "training": "trained on as well",
+}
+SETTINGS_TEXT = (
+    "The paper gives few settings for its rivals. Where it is silent we took what the method's own paper or code has, "
+    "as far as we could find it, and else values that work. MF and Bounded-SVD have one step for both factors, MBMF "
+    "two (the rows “two steps” of Table 3 show what that changes). Factors, bounds and seed are those of the cell.",
+)
+
+
+def summarise_settings() -> Section:
+    """The settings behind every column, as the models themselves state them."""
+    rows: list[Row] = []
+    for name, method in METHODS.items():
+        model = method.build(Conditions(10, (0.0, 1.0), (0.0, 1.0), 0))
+        told = model.get_params() if hasattr(model, "get_params") else {}
+        words = ", ".join(f"{key}={v!r}" for key, v in sorted(told.items()) if key not in UNTOLD and v is not None)
+        rows.append([name, type(model).__name__, HISTORY[method.history], words])
+    columns = ["method", "model", "history", "settings"]
+    table = Table("settings", "The model behind each row, as of boundrec's own signature", columns, rows, folded=True)
+    return Section("Settings", list(SETTINGS_TEXT), [table])

@@ -6,12 +6,13 @@ import csv
 from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from boundrec.files import whole_file
-from boundrec.paper.sections import Figure, Picture, Section, Table
-from boundrec.report.page import document, figure, number
+from boundrec.paper import Figure, Section, Table
+from boundrec.report import document, figure, number, sections
 
 
 class Contents(NamedTuple):
@@ -45,42 +46,26 @@ def _write(path: Path, text: str) -> None:
 
 def write_csv(table: Table, path: Path) -> None:
     """One line for each row; a column for our figure, and where there is one for the paper's and the ratio."""
-    columns = _full_names(table)
-    compared = [any(_published(row[i]) is not None for row in table.rows) for i in range(len(columns))]
-    noted = [any(isinstance(row[i], Figure) for row in table.rows) for i in range(len(columns))]
+    over = [heading for heading, span in table.groups for _ in range(span)] or [""] * len(table.columns)
+    names = [f"{head} {column}".strip() for head, column in zip(over, table.columns, strict=True)]
+    columns = [_csv_columns(name, [row[place] for row in table.rows]) for place, name in enumerate(names)]
     lines = StringIO()
-    writer = csv.writer(lines)
-    writer.writerow(_csv_head(columns, noted, compared))
-    for row in table.rows:
-        writer.writerow(_csv_row(row, noted, compared))
+    csv.writer(lines).writerows(chain.from_iterable(line) for line in zip(*columns, strict=True))
     _write(path, lines.getvalue())
 
 
-def _published(entry: str | Figure) -> float | None:
-    return None if isinstance(entry, str) else entry.published
-
-
-def _full_names(table: Table) -> list[str]:
-    over = [heading for heading, span in table.groups for _ in range(span)] or [""] * len(table.columns)
-    return [f"{head} {column}".strip() for head, column in zip(over, table.columns, strict=True)]
-
-
-def _csv_head(columns: Sequence[str], noted: Sequence[bool], compared: Sequence[bool]) -> list[str]:
-    head: list[str] = []
-    for column, note, paper in zip(columns, noted, compared, strict=True):
-        head += [column, *([f"{column} note"] * note), *([f"{column} paper", f"{column} ratio"] * paper)]
-    return head
-
-
-def _csv_row(row: Sequence[str | Figure], noted: Sequence[bool], compared: Sequence[bool]) -> list[Any]:
-    line: list[Any] = []
-    for value, note, paper in zip(row, noted, compared, strict=True):
-        if isinstance(value, str):
-            line += [value, *[""] * note, *[None, None] * paper]
+def _csv_columns(name: str, entries: Sequence[str | Figure]) -> list[list[Any]]:
+    """A column of the table with its head; figures have another for the note, and two more beside the paper's."""
+    figures = [entry for entry in entries if isinstance(entry, Figure)]
+    width = 1 if not figures else 2 if all(one.published is None for one in figures) else 4
+    lines: list[list[Any]] = [[name, f"{name} note", f"{name} paper", f"{name} ratio"]]
+    for entry in entries:
+        if isinstance(entry, str):
+            lines.append([entry, "", None, None])
         else:
-            remark = value.absent if value.value is None else value.remark
-            line += [value.value, *[remark] * note, *[value.published, value.ratio] * paper]
-    return line
+            note = entry.absent if entry.value is None else entry.remark
+            lines.append([entry.value, note, entry.published, entry.ratio])
+    return [line[:width] for line in lines]
 
 
 # --- HTML -----------------------------------------------------------------------------------------------------
@@ -89,9 +74,7 @@ def _csv_row(row: Sequence[str | Figure], noted: Sequence[bool], compared: Seque
 def page(contents: Contents) -> str:
     """The whole page."""
     kind = "quick version" if contents.quick else "full version"
-    numbered = list(enumerate(contents.sections))
-    links = "".join(f'<a href="#s{i}">{escape(section.heading)}</a>' for i, section in numbered)
-    body = "".join(_section(f"s{i}", section) for i, section in numbered)
+    links, body = sections((section.heading, _section(section)) for section in contents.sections)
     machine, introduction = _machine(contents.makers, contents.n_planned), _introduction(contents.quick)
     whole = PAGE.format(kind=kind, links=links, introduction=introduction, machine=machine, body=body)
     return document("boundrec: the paper reproduced", whole)
@@ -125,13 +108,13 @@ def _machine(makers: Sequence[Mapping[str, Any]], n_planned: int) -> str:
     return f"<p>{'<br>'.join(map(escape, lines))}<br>{total}</p>"
 
 
-def _section(anchor: str, section: Section) -> str:
+def _section(section: Section) -> str:
     text = "".join(f"<p>{unbroken(paragraph)}</p>" for paragraph in section.text)
-    pictures = "".join(map(_picture, section.pictures))
+    pictures = "".join(figure(picture.svg, picture.caption, pan=True) for picture in section.pictures)
     tables = "".join(map(_table, section.tables))
     findings = "".join(f"<li>{unbroken(finding)}</li>" for finding in section.findings)
     findings = f'<ul class="findings">{findings}</ul>' if findings else ""
-    return f'<section id="{anchor}"><h2>{escape(section.heading)}</h2>{text}{findings}{pictures}{tables}</section>'
+    return f"{text}{findings}{pictures}{tables}"
 
 
 def unbroken(text: str) -> str:
@@ -139,10 +122,6 @@ def unbroken(text: str) -> str:
     for loose, tight in (("MBMF-", "MBMF\u2011"), (" = ", "\u00a0=\u00a0"), (" %", "\u00a0%")):
         text = text.replace(loose, tight)
     return text
-
-
-def _picture(picture: Picture) -> str:
-    return figure(picture.svg, picture.caption, pan=True)
 
 
 def _table(table: Table) -> str:
@@ -184,5 +163,5 @@ PAGE = """<h1>Bounded matrix factorisation: the paper, reproduced</h1>
 <p>{kind} · boundrec</p>
 {introduction}
 <div class="machine">{machine}</div>
-<nav>{links}</nav>
+{links}
 {body}"""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -14,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from boundrec.datasets.published import data_folder
 from boundrec.files import reason
-from boundrec.paper import claims, figure1, figure2, settings_table, table1, table2, table3
-from boundrec.paper.cells import Cell, CellStore, Plan, make_plan, work_off
-from boundrec.paper.display import RunDisplay, describe_left_out
+from boundrec.paper import Options, Outcome, claims, count_of, figure1, figure2, methods, table1, table2, table3
+from boundrec.paper.cells import LONG, Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.protocol import PAPER_DATA, Absence, missing
 from boundrec.paper.report import Contents, page, write_report
-from boundrec.paper.sections import Options, Outcome, count_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +27,8 @@ EXPERIMENTS: dict[str, ModuleType] = {
     module.NAME: module for module in (figure1, table1, table2, figure2, table3, claims)
 }
 TARGETS = ("figure1", "figure2", "table1", "table2", "table3", "all")
+#: Settings by which cells differ only as repetitions of each other.
+REPETITIONS = ("fold", "repeat")
 
 
 def check_writable(folder: Path) -> None:
@@ -81,8 +82,8 @@ def reproduce(
     for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
         say(line)
     try:
-        with RunDisplay(plan.todo, messages) as display:
-            work_off(plan, lambda cell: perform(cell, options), store, machine(), display.begin, budget)
+        with live_cells(plan.todo, messages) as begin:
+            work_off(plan, lambda cell: perform(cell, options), store, machine(), begin, budget)
     except KeyboardInterrupt:
         say("Stopped: the same command goes on from here.")
         raise
@@ -158,13 +159,69 @@ def _contents(
     sections = [EXPERIMENTS[name].summarise(outcomes, options) for name, outcomes in shown.items()]
     planned = {outcome.cell.name for some in shown.values() for outcome in some}
     makers = [record["made"] for record in done.values()]
-    return Contents([*sections, settings_table.summarise()], makers or [machine()], len(planned), options.quick)
+    return Contents([*sections, methods.summarise_settings()], makers or [machine()], len(planned), options.quick)
 
 
 def page_of(results: Path, complain: Callable[[str], object]) -> str:
     """The report of a folder's results as a page, as the documentation has it; no data are looked for."""
     store, options = CellStore(results, complain), Options(folder=results)
     return page(_contents((), _others((), store, options), store, options))
+
+
+# --- what a run says while it runs ----------------------------------------------------------------------------
+
+
+@contextmanager
+def live_cells(todo: Iterable[Cell], messages: Console) -> Iterator[Callable[[Cell, int, float], None]]:
+    """A function to tell which cell begins, how many are left, this one included, and how many seconds they may take.
+
+    It draws a bar on a terminal and prints a line for each cell elsewhere.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = BarColumn(bar_width=20), TextColumn("{task.description}")
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
+        task = bar.add_task("", total=sum(cell.seconds for cell in todo) or 1.0)
+        running = 0.0
+
+        def begin(cell: Cell, left: int, seconds: float) -> None:
+            nonlocal running
+            text = f"{left} left, about {in_words(seconds)}: {describe(cell)}, about {in_words(cell.seconds)}"
+            bar.update(task, advance=running, description=text)
+            running = cell.seconds
+            if not messages.is_terminal:
+                messages.print(text, soft_wrap=True)
+
+        yield begin
+
+
+def describe(cell: Cell) -> str:
+    """A cell in words: table3 jester1 MF factors=10 fold=0."""
+    told = (value if isinstance(value, str) else f"{key}={value}" for key, value in cell.settings.items())
+    return " ".join([cell.experiment, *told])
+
+
+def describe_left_out(cells: Iterable[Cell]) -> list[str]:
+    """One line for cells that are repetitions of each other, with the time that each may take."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        rest = {key: value for key, value in cell.settings.items() if key not in REPETITIONS}
+        groups.setdefault(describe(Cell(cell.experiment, rest, 0.0)), []).append(cell)
+    return [
+        f"Left out: {name}{f', {len(some)} times,' if len(some) > 1 else ''} "
+        f"may take {in_words(some[0].seconds)}{' each' if len(some) > 1 else ''} (--force runs it)."
+        for name, some in groups.items()
+    ]
+
+
+def in_words(seconds: float) -> str:
+    """A time for readers."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds <= 2 * LONG else f"{seconds / 3600:.1f} h"
+
+
+# --- on what it runs ------------------------------------------------------------------------------------------
 
 
 @lru_cache

@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from boundrec.paper import printed, protocol
+from boundrec.paper import NOT_RUN, Figure, Options, Outcome, Section, Table, protocol
 from boundrec.paper.cells import Cell
-from boundrec.paper.sections import NOT_RUN, Figure, Options, Outcome, Section, Table
+
+#: TABLE "Statistics of Datasets used for Experiments": users, items, density, range, ordinal.
+PRINTED: dict[str, tuple[int, int, float, tuple[float, float], bool]] = {
+    "Synthetic": (500, 500, 0.2, (0, 10), False),
+    "Jester": (73_421, 100, 0.5634, (-10, 10), False),
+    "BookCrossing": (92_184, 270_169, 0.00004, (1, 10), True),
+    "Ali Mob": (10_000, 8_916, 0.0101, (1, 6853), True),
+}
 
 NAME = "table2"
 #: Data set -> its name in the paper's table. BookCrossing's shape there is that with the implicit zeros.
@@ -70,7 +77,7 @@ TEXT = (
 
 
 def _row(name: str, result: Mapping[str, Any] | None, options: Options) -> list[str | Figure]:
-    theirs, title = printed.TABLE2.get(SHOWN[name] or ""), protocol.PAPER_DATA[name].title
+    theirs, title = PRINTED.get(SHOWN[name] or ""), protocol.PAPER_DATA[name].title
     if result is None:
         left = options.quick and name not in QUICK
         absent = "full run only" if left else str(protocol.missing(name, options.folder) or NOT_RUN)

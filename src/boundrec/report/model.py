@@ -8,17 +8,13 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boundrec import metrics
-from boundrec.report import model_plots as plots
-from boundrec.report.drawing import as_svg
-from boundrec.report.page import document, figure, number
-from boundrec.report.words import in_a_sentence, percent
+from boundrec.arrays import Bools, Codes, Floats
+from boundrec.notes import in_a_sentence, percent
+from boundrec.report import document, figure, number, plots, sections
+from boundrec.report.plots import as_svg
 from boundrec.top_n import Seen
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 #: Items in each of the two lists, and the ratings that an item needs to be in a list by its error.
 LISTED, ENOUGH = 8, 5
@@ -59,7 +55,7 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
     judged
         The ratings with the model's answers.
     """
-    sections = [
+    parts = [
         ("Convergence", _convergence(model, judged)),
         ("Error by rating", _by_rating(judged)),
         ("Error by number of ratings", _by_count(model, judged)),
@@ -67,13 +63,9 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
         ("The most and the least certain items", _certainty(model, judged)),
         ("Settings", _settings(model)),
     ]
-    links = "".join(f'<a href="#s{place}">{escape(head)}</a>' for place, (head, _) in enumerate(sections))
-    body = "".join(
-        f'<section id="s{place}"><h2>{escape(head)}</h2>{content}</section>'
-        for place, (head, content) in enumerate(sections)
-    )
+    links, body = sections(parts)
     title = f"{name} on {source}"
-    opening = f"<h1>{escape(title)}</h1>{_cards(model, judged)}{_what_was_seen(model, judged)}<nav>{links}</nav>"
+    opening = f"<h1>{escape(title)}</h1>{_cards(model, judged)}{_what_was_seen(model, judged)}{links}"
     return document(f"boundrec: {title}", opening + body)
 
 
@@ -114,7 +106,7 @@ def _what_was_seen(model: Any, judged: Judged) -> str:
     return f"<p>{text}</p>"
 
 
-def _seen(model: Any, judged: Judged) -> NDArray[np.bool_]:
+def _seen(model: Any, judged: Judged) -> Bools:
     """Which of the pairs the model was fitted to."""
     indptr, indices = judged.seen
     owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
@@ -162,11 +154,10 @@ def _by_count(model: Any, judged: Judged) -> str:
     counts = {"user": np.diff(indptr), "item": np.bincount(indices, minlength=model.n_items_)}
     codes = {"user": judged.users, "item": judged.items}
     of_ratings = {kind: np.where(codes[kind] >= 0, counts[kind][codes[kind]], 0) for kind in counts}
-    drawn = figure(
+    return figure(
         as_svg(plots.errors_by_count(judged.ratings - judged.predictions, of_ratings)),
         "RMSE by how many ratings the model has learnt from, of the user and of the item; 0 is somebody new.",
     )
-    return drawn
 
 
 def _ranges(model: Any, judged: Judged) -> str:
@@ -199,7 +190,7 @@ def _alike(values: Floats) -> bool:
     return bool(np.ptp(values) <= 1e-9 * np.abs(values).max())
 
 
-def _all_or(mask: NDArray[np.bool_]) -> str:
+def _all_or(mask: Bools) -> str:
     return f"All {mask.size:,}" if mask.all() else f"{int(mask.sum()):,} of {mask.size:,}"
 
 

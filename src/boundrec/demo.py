@@ -15,12 +15,12 @@ from boundrec.cli.held_out import Learnt, Measured, Trial, measure, measure_triv
 from boundrec.cli.model_request import Request, train
 from boundrec.data.ratings import Ratings
 from boundrec.datasets import Dataset
-from boundrec.demo.terminal import Recommendation, can_print_bars, results_table, titles_table
-from boundrec.report.drawing import write_comparison
-from boundrec.report.words import percent
+from boundrec.notes import open_table, percent
+from boundrec.report.plots import write_comparison
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 BOUNDS = (0.5, 5.0)
 HELD_OUT = 0.1
@@ -118,6 +118,9 @@ def compile_kernels() -> float:
     return time.perf_counter() - began
 
 
+# --- what is printed: the table of results --------------------------------------------------------------------
+
+
 def _print_results(results: list[Measured], films: Films, infeasible_share: float, out: Console) -> None:
     data = films.data
     out.print(
@@ -125,12 +128,41 @@ def _print_results(results: list[Measured], films: Films, infeasible_share: floa
         f"on {films.test.n_ratings:,} held-out ratings; outside, lowest and highest are of all "
         f"{data.n_users * data.n_items:,} predictions, every user with every film.\n"
     )
-    out.print(results_table(results, BOUNDS))
+    out.print(results_table(results))
     out.print(
         "\nmean + offsets: the mean, a user's offset and a film's offset. MBMF, one range: every prediction within the "
         "declared bounds. MBMF, own ranges: narrower ones, drawn from the user's and the film's training ratings "
         f"({percent(infeasible_share)} of which lie outside them).\n"
     )
+
+
+def results_table(results: list[Measured]) -> Table:
+    """Errors on the held-out ratings, the reach of all predictions, and the time to fit."""
+    low, high = BOUNDS
+    table = open_table(["model", "RMSE", "MAE", f"outside {low:g}..{high:g}", "lowest", "highest", "seconds"])
+    for result in results:
+        table.add_row(
+            result.name,
+            f"{result.rmse:.4f}",
+            f"{result.mae:.4f}",
+            f"[red]{percent(result.outside)}[/red]" if result.outside else "[green]none[/green]",
+            f"{result.reach[0]:.2f}",
+            f"{result.reach[-1]:.2f}",
+            f"{result.seconds:.2f}",
+        )
+    return table
+
+
+# --- what is printed: one user's titles, with their ranges as bars --------------------------------------------
+
+
+class Recommendation(NamedTuple):
+    """One title with its prediction and the range that no fit could have left."""
+
+    title: str
+    prediction: float
+    lower: float
+    upper: float
 
 
 def _print_top_ten(model: Any, films: Films, user: int, out: Console) -> None:
@@ -140,7 +172,7 @@ def _print_top_ten(model: Any, films: Films, user: int, out: Console) -> None:
     liked = ", ".join(favourites(films.data, user))
     out.print(Text(f"Top ten unseen films for user {films.data.user_ids[user]} (favourites: {liked})\n"))
     top = top_titles(model, films, user)
-    out.print(titles_table(top, BOUNDS, out.width, plain=not can_print_bars(out.encoding)))
+    out.print(titles_table(top, out.width, plain=not can_print_bars(out.encoding)))
 
 
 def top_titles(model: Any, films: Films, user: int, n: int = 10) -> list[Recommendation]:
@@ -159,3 +191,55 @@ def favourites(data: Dataset, user: int, n: int = 4) -> list[str]:
     own = np.flatnonzero(data.user == user)
     order = np.lexsort((-data.timestamp[own], -data.rating[own]))
     return [str(data.item_names[item]) for item in data.item[own[order[:n]]]]
+
+
+def titles_table(recommendations: list[Recommendation], width: int, plain: bool) -> Table:
+    """The list, with every range drawn on the common scale as far as the terminal's width allows."""
+    from rich.text import Text
+
+    longest = max(len(entry.title) for entry in recommendations)
+    title_width = min(longest, max(12, width // 2 - 18))
+    bar_width = min(55, max(10, width - title_width - 31))
+    low, high = BOUNDS
+    scale = f"{low:g}".ljust(bar_width - len(f"{high:g}")) + f"{high:g}"
+    table = open_table()
+    table.add_column("", justify="right", min_width=2)
+    table.add_column("title", width=title_width, no_wrap=True, overflow="crop" if plain else "ellipsis")
+    table.add_column("predicted", justify="right", no_wrap=True)
+    table.add_column("own range", justify="right", no_wrap=True)
+    table.add_column(scale, min_width=bar_width, no_wrap=True)
+    for place, entry in enumerate(recommendations, start=1):
+        bar = range_bar(entry.lower, entry.prediction, entry.upper, bar_width, plain)
+        table.add_row(
+            str(place),
+            Text(entry.title),
+            f"{entry.prediction:.2f}",
+            f"{entry.lower:.2f}..{entry.upper:.2f}",
+            Text(bar, style="cyan"),
+        )
+    return table
+
+
+def range_bar(lower: float, prediction: float, upper: float, width: int, plain: bool) -> str:
+    """Draw a range with its prediction on the scale of the bounds, such as ``  ├────●──┤ ``."""
+    left, line, dot, right = "|-o|" if plain else "├─●┤"
+    low, high = BOUNDS
+
+    def place(value: float) -> int:
+        return round((value - low) / (high - low) * (width - 1))
+
+    first, at, last = place(lower), place(prediction), place(upper)
+    cells = [" "] * width
+    cells[first : last + 1] = [line] * (last + 1 - first)
+    cells[first], cells[last] = left, right
+    cells[at] = dot
+    return "".join(cells)
+
+
+def can_print_bars(encoding: str) -> bool:
+    """Whether a terminal of this encoding has the signs of `range_bar`."""
+    try:
+        "├─●┤".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
