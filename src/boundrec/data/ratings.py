@@ -82,10 +82,10 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Pairs:
-    """Row numbers of users and items, −1 for somebody unknown; with the range of each pair, where pairs have their own."""
+    """Row numbers of users and items, −1 for somebody unknown; with the range of each, where pairs have their own."""
 
-    users: NDArray[np.integer]
-    items: NDArray[np.integer]
+    users: NDArray[Any]
+    items: NDArray[Any]
     ends: Ends | None = None
 
     def __len__(self) -> int:
@@ -196,7 +196,7 @@ class Ratings:
         if isinstance(X, Ratings):
             if y is not None or sample_weight is not None or ends is not None:
                 raise ValueError(
-                    "a Ratings holds its own ratings, weights and ranges: pass y=None, sample_weight=None, and no ranges"
+                    "a Ratings holds its own ratings and weights: pass y=None, sample_weight=None, and no ranges"
                 )
             _check_duplicates_option(duplicates)
             return X
@@ -535,8 +535,8 @@ class _Entries(NamedTuple):
         ends = None
         if self.ends and others.ends:
             ends = Ends(*(np.concatenate(both) for both in zip(self.ends, others.ends, strict=True)))
-        columns = (np.concatenate(both) for both in zip(self[:3], others[:3], strict=True))
-        return _Entries(*columns, np.concatenate(weights), ends)
+        users, items, values = (np.concatenate(both) for both in zip(self[:3], others[:3], strict=True))
+        return _Entries(users, items, values, np.concatenate(weights), ends)
 
 
 def _assemble(

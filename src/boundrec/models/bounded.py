@@ -18,7 +18,7 @@ from boundrec.models.estimator import Callback, FactorisationModel
 from boundrec.models.fitted import Fitted, FittedSide, learned
 from boundrec.models.settings import RangeSettings, check_count, is_auto
 from boundrec.notes import warn
-from boundrec.ranges import Bounds, Ranges, check_bounds, frame_for
+from boundrec.ranges import Ranges, check_bounds, frame_for
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own
 from boundrec.ranges.magnitudes import (
     check_ranges_fit,
@@ -28,7 +28,7 @@ from boundrec.ranges.magnitudes import (
     magnitudes_of_data,
 )
 from boundrec.ranges.rules import Rule, WithRows, check_ends, ends_of_rows, rule_like, rule_of, tell_unused
-from boundrec.ranges.scale import Scale, own_scale
+from boundrec.ranges.scale import Bounds, Scale, own_scale
 from boundrec.solvers import Side
 from boundrec.solvers.growth import NoiseGrowth
 
@@ -113,7 +113,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
         if ratings.ends is not None:
             raise ValueError(
-                "history sets magnitudes, but every pair has a range of its own: pass one of the two, history or ranges."
+                "history sets magnitudes, but every pair has a range of its own: pass history or ranges, not both."
             )
         past = self._read_beside("history", history, ratings)
         known = (past.users.codes(ratings.users.ids) >= 0).any() or (past.items.codes(ratings.items.ids) >= 0).any()
@@ -141,7 +141,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
         past = None if past is None else scale.of_ratings(past)
         bounds = scale.bounds(self._declared())
         ranges = None
-        if self.magnitudes == "auto" and self.form == "c" and past is None and self._in_ball() and bounds != (None, None):
+        around_data = self.magnitudes == "auto" and self.form == "c" and self._in_ball()
+        if around_data and past is None and bounds != (None, None):
             ranges = magnitudes_of_data(bounds, own, ratings.by_user.weights, slack)
         if ranges is None:
             ranges = self._ranges_by_rule(bounds, own, past, from_matrix)
@@ -159,7 +160,9 @@ class BoundedModel(RangeSettings, FactorisationModel):
         cap = self.magnitudes != "paper"
         return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
 
-    def _settle(self, ratings: Ratings, ranges: Ranges, rule: Rule | None) -> tuple[Ratings, Ranges, Rule | None, float]:
+    def _settle(
+        self, ratings: Ratings, ranges: Ranges, rule: Rule | None
+    ) -> tuple[Ratings, Ranges, Rule | None, float]:
         """Deal with ratings outside their own range, and tell their share; one warning says how many there are."""
         if ratings.ends is not None:
             settled, rule, outside = settle_own(ratings, rule, self.on_contradiction)
@@ -182,8 +185,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
         if rule is None and (lower is not None or upper is not None):
             if self.bounds is not None:
                 raise ValueError(
-                    f"lower and upper give every row a range of its own, but bounds={short(self.bounds)} is one for all: "
-                    "pass bounds=None beside them, or leave them out."
+                    f"lower and upper give every row a range of its own, but bounds={short(self.bounds)} is one for "
+                    "all: pass bounds=None beside them, or leave them out."
                 )
             rule = WithRows()
         return rule
@@ -216,7 +219,10 @@ class BoundedModel(RangeSettings, FactorisationModel):
         rule = self.fitted_.rule
         if rule is None:
             if lower is not None or upper is not None:
-                raise ValueError("lower and upper are ranges of pairs, but this model was fitted with one range for all.")
+                raise ValueError(
+                    "lower and upper are ranges of pairs, but this model has one for all: leave them out, or fit "
+                    "it with ranges of pairs."
+                )
             return super()._pairs(X)
         X, ends = ends_of_rows(rule, X, lower, upper)
         pairs = super()._pairs(X)

@@ -35,7 +35,8 @@ from boundrec.models.fit import Outcome, StoppingRule, Validation, Watch, genera
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.settings import CommonSettings, Unknown, check_count, check_flag, check_word
 from boundrec.notes import warn
-from boundrec.ranges import Bounds, check_bounds, check_bounds_fit
+from boundrec.ranges import check_bounds, check_bounds_fit
+from boundrec.ranges.scale import Bounds
 from boundrec.solvers import Learned, Solver
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Lists, Seen, top_n

@@ -28,7 +28,7 @@ from boundrec.models.estimator import check_names
 from boundrec.models.fitted import Fitted, FittedSide
 from boundrec.notes import warn
 from boundrec.ranges import Ranges
-from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, widen_new
+from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own, widen_new
 from boundrec.ranges.magnitudes import check_ranges_fit, history_weight, magnitudes_of_new
 from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
@@ -52,7 +52,16 @@ class TakesNewRatings(BoundedModel):
         """How a row is learnt from its ratings and the other side."""
         raise NotImplementedError
 
-    def fold_in(self, X: Any, y: Any = None, axis: Axis = "users", sample_weight: ArrayLike | None = None) -> Self:
+    def fold_in(
+        self,
+        X: Any,
+        y: Any = None,
+        axis: Axis = "users",
+        sample_weight: ArrayLike | None = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Self:
         """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
 
         Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
@@ -67,6 +76,8 @@ class TakesNewRatings(BoundedModel):
             with a warning; they are refused with ``on_unknown="raise"``, or when no others are left.
         axis
             ``"users"``, or ``"items"`` for new items from the ratings of users whom the model knows.
+        lower, upper
+            The range of each row, where ranges come with the rows.
 
         Returns
         -------
@@ -77,11 +88,12 @@ class TakesNewRatings(BoundedModel):
         if not isinstance(axis, str) or axis not in get_args(Axis):
             raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
         kind, fitted = axis.removesuffix("s"), self.fitted_
-        given = _of_known(fitted, self._read_new(X, y, sample_weight), kind, self.on_unknown)
-        ids, past = of_side(given, kind)
+        given = _of_known(fitted, self._read_new(X, y, sample_weight, lower, upper), kind, self.on_unknown)
+        scale = answers.bounded(fitted).scale
+        ids, past = of_side(scale.of_ratings(given), kind)
         magnitudes = self._magnitudes_of(kind, ids, past)
         ratings, ranges = self._settle_new(given, answers.bounded(fitted).with_magnitudes(kind, magnitudes), {kind: 0})
-        ids, csr = of_side(ratings, kind)
+        ids, csr = of_side(scale.of_ratings(ratings), kind)
         new = self._row_problem().start(fitted, kind, FittedSide.of(ids, csr, fitted.mean), getattr(ranges, kind))
         sides: Any = {f"{kind}s": new}
         view = copy.copy(self)
@@ -89,7 +101,15 @@ class TakesNewRatings(BoundedModel):
         view._learned = self._solved(started, kind, np.arange(len(ids)), csr)
         return view
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+    ) -> Self:
         """Add users, items and ratings to a fitted model; on one that is not fitted this is ``fit``.
 
         New users are folded in; then the items with new ratings are solved again, from all of their ratings, then the
@@ -102,9 +122,11 @@ class TakesNewRatings(BoundedModel):
             New ratings, in any form that ``fit`` takes, under the same rules. ``duplicates`` is about pairs that come
             twice among them; a pair that was rated before has its new rating from now on. Where ``on_contradiction``
             is "widen", only the ranges of new users and items are widened.
+        lower, upper
+            The range of each row, where ranges come with the rows.
         """
         if self._learned is None:
-            return self.fit(X, y, sample_weight=sample_weight)
+            return self.fit(X, y, sample_weight=sample_weight, lower=lower, upper=upper)
         before = self.fitted_
         old = before.ratings
         if old is None:
@@ -112,7 +134,7 @@ class TakesNewRatings(BoundedModel):
                 "partial_fit needs the ratings of the fit, which neither a view from fold_in nor a file without them "
                 "has: call it on the model itself, or save the model with keep_ratings=True."
             )
-        new = self._read_new(X, y, sample_weight)
+        new = self._read_new(X, y, sample_weight, lower, upper)
         given = new.renumbered(old.users.extended(new.users), old.items.extended(new.items))
         added, ranges = self._settle_new(given, self._grown(given), {"user": old.n_users, "item": old.n_items})
         ratings = old.with_new(added)
@@ -121,17 +143,21 @@ class TakesNewRatings(BoundedModel):
             seen = _seen_together(seen, given)
         else:
             seen = Seen.of(ratings)
+        own = ranges.scale.of_ratings(ratings)
         fitted = self._with_new_rows(Fitted.before_the_first_sweep(ratings, ratings, ranges), before, seen)
         users, items = (np.flatnonzero(np.diff(csr.indptr)) for csr in (added.by_user, added.by_item))
         for kind, rows in (("user", users[users >= old.n_users]), ("item", items), ("user", users)):
             if rows.size:
-                fitted = self._solved(fitted, kind, rows, of_side(ratings, kind)[1].take(rows))
+                fitted = self._solved(fitted, kind, rows, of_side(own, kind)[1].take(rows))
         self._learned = fitted
         return self
 
-    def _read_new(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
+    def _read_new(self, X: Any, y: Any, sample_weight: ArrayLike | None, lower: Any, upper: Any) -> Ratings:
         """Ratings in columns of the same names, if any, as those of the fit."""
-        ratings = self._read(X, y, sample_weight)
+        rule = self.fitted_.rule
+        if rule is None and (lower is not None or upper is not None):
+            raise ValueError("lower and upper are ranges of pairs, but this model has one for all: leave them out.")
+        ratings = self._read_in_ranges(rule, X, y, sample_weight, lower, upper)
         check_names(self.fitted_.names, ratings.names)
         return ratings
 
@@ -145,6 +171,7 @@ class TakesNewRatings(BoundedModel):
     def _grown(self, given: Ratings) -> Ranges:
         """The model's ranges, with magnitudes for new users and items after those it has."""
         ranges = answers.bounded(self.fitted_)
+        given = ranges.scale.of_ratings(given)
         for kind in ("user", "item"):
             (ids, csr), own = of_side(given, kind), getattr(ranges, kind)
             new = np.arange(len(own), len(ids))
@@ -156,9 +183,15 @@ class TakesNewRatings(BoundedModel):
     def _settle_new(self, ratings: Ratings, ranges: Ranges, first_new: dict[str, int]) -> tuple[Ratings, Ranges]:
         """Deal with new ratings outside their own range; only what is new is widened."""
         how = self.on_contradiction
+        if ratings.ends is not None:
+            settled, _, outside = settle_own(ratings, None, how)
+            if outside.any() and how == "keep":
+                warn(describe_contradictions(ratings, ranges, outside))
+            return settled, ranges
         if how == "widen":
+            own = ranges.scale.of_ratings(ratings)
             for kind, first in first_new.items():
-                ranges = widen_new(of_side(ratings, kind)[1], ranges, kind, first)
+                ranges = widen_new(of_side(own, kind)[1], ranges, kind, first)
             how = "keep"
         settled, ranges, outside = settle_contradictions(ratings, ranges, how)
         check_ranges_fit(ranges, ratings.users, ratings.items, np.dtype(self.dtype))

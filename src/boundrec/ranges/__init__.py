@@ -20,7 +20,7 @@ So form c keeps predictions within every declared end, and form n within the upp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -104,7 +104,7 @@ class Ranges(ReadOnly):
     #: √(mean + std) over all of the history, Eq. (41), before any cap; None where magnitudes are not made of it.
     overall: float | None = None
     slack: float = 1.0
-    scale: Scale = Scale()
+    scale: Scale = field(default_factory=Scale)
 
     def with_magnitudes(self, kind: str, magnitudes: Floats) -> Ranges:
         """The same with other magnitudes of one side, "user" or "item"."""

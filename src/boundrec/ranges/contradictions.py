@@ -93,10 +93,10 @@ def _widen(ratings: Ratings, ranges: Ranges, outside: Bools) -> Ranges:
     if np.isfinite(most):  # share the largest product alike: then neither side is past its half of the limit
         share = np.sqrt(ranges.item.max() / ranges.user.max())
         ranges = replace(ranges, user=ranges.user * share, item=ranges.item / share)
-    power = 0.5
+    power, levels = 0.5, frame.levels(ranges.scale.of_ratings(ratings).by_user.data)
     while outside.any():
         pairs = ratings.pairs().take(outside)
-        needed = frame.levels(ratings.by_user.data[outside]) / (2 if frame.tilt else 1)
+        needed = levels[outside] / (2 if frame.tilt else 1)
         factor = (needed / ranges.radius(pairs)) ** power * (1 + ROUNDING)
         user, item = np.ones_like(ranges.user), np.ones_like(ranges.item)
         np.maximum.at(user, pairs.users, factor)

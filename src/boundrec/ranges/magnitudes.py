@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit
-from boundrec.ranges import Bounds, Frame, MagnitudeRule, Ranges, scaling_remedy
+from boundrec.ranges import Frame, MagnitudeRule, Ranges, scaling_remedy
+from boundrec.ranges.scale import Bounds
 
 #: Derived magnitudes are floored at this share of the overall one: a zero would pin every prediction.
 FLOOR = 1e-3
@@ -44,7 +46,7 @@ def constant_magnitudes(frame: Frame, bounds: Bounds, ratings: Ratings) -> Range
     return Ranges(frame, user, item, root, root)
 
 
-def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: Floats, slack: float) -> Ranges | None:
+def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floating], slack: float) -> Ranges | None:
     """One range for all, centred at the data and as wide as they need; None where they fill the declared one.
 
     Declared ends are a promise and not the scale: each tail of the fit is led into its own (`slack.lead`). What lies

@@ -1,4 +1,4 @@
-"""Rules for ranges: who has which range, by ids. A rule is what `bounds` may be where pairs have ranges of their own."""
+"""Rules for ranges: who has which range, by ids. It is what `bounds` may be where pairs have ranges of their own."""
 
 from __future__ import annotations
 
@@ -168,8 +168,8 @@ def rule_of(bounds: Any) -> Any:
     if isinstance(bounds, str):
         if bounds != "columns":
             raise ValueError(
-                f'bounds={short(bounds)}: write "columns" for ranges in the third and fourth column of X, or their names '
-                'as a pair, such as ("lower", "upper").'
+                f'bounds={short(bounds)}: write "columns" for ranges in the third and fourth column of X, or their '
+                'names as a pair, such as ("lower", "upper").'
             )
         return WithRows()
     if isinstance(bounds, (tuple, list)) and len(bounds) == 2 and all(isinstance(name, str) for name in bounds):
@@ -211,7 +211,8 @@ def ends_of_rows(rule: Any, X: Any, lower: Any, upper: Any) -> tuple[Any, Ends |
             return X, None
         X, lower, upper = range_columns(X, rule.columns)
     elif lower is None or upper is None:
-        raise ValueError(f"{LOWER if lower is None else UPPER} is missing: give both ends; one number stands for all rows.")
+        missing = LOWER if lower is None else UPPER
+        raise ValueError(f"{missing} is missing: give both ends; one number stands for all rows.")
     users, items = id_columns(X)
     ends = Ends(*(_for_each_row(end, name, len(users)) for name, end in ((LOWER, lower), (UPPER, upper))))
     check_ends(ends, users, items)
@@ -271,7 +272,7 @@ def tell_unused(rule: Any, users: IdIndex, items: IdIndex) -> None:
 def id_columns(X: Any) -> tuple[Column, Column]:
     """The ids of rows or of a sparse matrix's entries."""
     if issparse(X):
-        entries = X.tocoo(copy=False)
+        entries: Any = X.tocoo(copy=False)  # type: ignore[attr-defined]
         return entries.row, entries.col
     return pair_columns(X)
 
@@ -299,7 +300,7 @@ def _read_table(table: Any, kinds: tuple[str, ...]) -> tuple[list[Column], Ends]
     ends = Ends(*(read_numbers(end, name, "end") for name, end in ((LOWER, lower), (UPPER, upper))))
     if not ends.lower.size:
         raise ValueError("the table of ranges is empty: give at least one.")
-    places = {kind: column for kind, column in zip(kinds, columns, strict=True)}
+    places = dict(zip(kinds, columns, strict=True))
     check_ends(ends, places.get(USER, []), places.get(ITEM, []))
     return columns, ends
 

@@ -137,10 +137,10 @@ class Scale:
 def own_scale(ratings: Ratings, link: Link | None, growth: float) -> Scale:
     """The scale of ratings whose pairs have ranges of their own."""
     _, half = Scale(link).halves(_ends(ratings.pairs()))
-    counts = ratings.by_user.weights if ratings.by_user.weights.size else np.ones(half.size)
-    counts = np.where(half > 0, counts, 0.0)
+    own = ratings.by_user.weights
+    counts: Floats = np.where(half > 0, own if own.size else 1.0, 0.0)
     if not counts.any():
-        raise ValueError("every range has a width of zero, so there is nothing to learn: give ranges with room in them.")
+        raise ValueError("every range has a width of zero, so there is nothing to learn: give ranges with room.")
     largest = half.max()
     width = float(largest * np.sqrt(np.average((half / largest) ** 2, weights=counts)))
     return with_growth(Scale(link, width), half, counts, growth)

@@ -9,6 +9,7 @@ errors e, own weights c and the noise integrated out, and p uniform between 0 an
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boundrec.arrays import Floats
 
@@ -31,7 +32,7 @@ class NoiseGrowth:
         n₀ and σ₀²: how many ratings the guess of the noise's variance counts for.
     """
 
-    def __init__(self, half: Floats, counts: Floats, prior: float = 0.0, guess: float = 0.0) -> None:
+    def __init__(self, half: Floats, counts: NDArray[np.floating], prior: float = 0.0, guess: float = 0.0) -> None:
         widths, self._place = np.unique(half, return_inverse=True)
         self._log = np.log(np.where(widths > 0, widths, 1.0))
         self._wide = widths > 0
@@ -50,7 +51,7 @@ class NoiseGrowth:
 
     def squares(self, errors: Floats) -> Floats:
         """Σ c e² over the ratings of each width: all that p depends on."""
-        return np.bincount(self._place, self._own * errors**2)
+        return np.asarray(np.bincount(self._place, self._own * errors**2), np.float64)
 
     def log_density(self, p: float, squares: Floats) -> float:
         """The formula above."""
@@ -58,7 +59,7 @@ class NoiseGrowth:
         log_weights = (2 - 2 * p) * self._log - np.log(mean)
         total = self._prior * self._guess + float(squares @ np.exp(log_weights))
         fit = (self._n + self._prior) * np.log(max(total, np.finfo(float).tiny))
-        return 0.5 * (float(self._counts @ log_weights) - fit)
+        return float(0.5 * (self._counts @ log_weights - fit))
 
     def most_likely(self, errors: Floats) -> float:
         """The p with the highest density, to a hundredth."""
