@@ -55,7 +55,7 @@ def test_no_message_of_the_library_becomes_an_option_that_the_command_does_not_h
 def test_every_option_that_the_source_names_exists_in_some_command():
     known = set().union(*options_by_command().values(), {"--upgrade"})  # pip has that one
     for file in sorted([*ROOT.rglob("*.py")]):
-        if file.name == "page.py":  # whose style has variables that look alike
+        if file.parent.name == "report" and file.name == "__init__.py":  # whose style has variables that look alike
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             text = text_of(node)
