@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from boundrec.model_file import load
     from boundrec.models.bayesian import BayesianMBMF
     from boundrec.models.mbmf import MBMF
+    from boundrec.ranges.rules import PerItem, PerPair, PerUser
     from boundrec.rivals.bmc_admm import BMCADMM
     from boundrec.rivals.bmf import BMF
     from boundrec.rivals.bounded_svd import BoundedSVD
@@ -29,13 +30,22 @@ __all__ = [
     "BayesianMBMF",
     "BoundedSVD",
     "CCDPlusPlus",
+    "PerItem",
+    "PerPair",
+    "PerUser",
     "Ratings",
     "__version__",
     "load",
 ]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
-_HOMES = {one.name: one.home for one in MODELS} | {"Ratings": "boundrec.data.ratings", "load": "boundrec.model_file"}
+_HOMES = {one.name: one.home for one in MODELS} | {
+    "PerItem": "boundrec.ranges.rules",
+    "PerPair": "boundrec.ranges.rules",
+    "PerUser": "boundrec.ranges.rules",
+    "Ratings": "boundrec.data.ratings",
+    "load": "boundrec.model_file",
+}
 
 
 #: Public modules that moved, under the names that they had.

@@ -29,6 +29,8 @@ from boundrec.solvers.threads import thread_count
 #: Users searched for together, and items whose products with them are taken at a time: what the second-level cache
 #: holds. The width is no power of two, or the rows of a product would all fall on the same few lines of the cache.
 USERS, ITEMS = 256, 4112
+#: The same where every pair is scored.
+FEW_USERS, FEW_ITEMS = 64, 4096
 #: Items in the first stage, a single tile; every later stage doubles what has been looked at.
 FIRST = 512
 #: For so few users, sorting the items by norm would take longer than it spares.
@@ -343,6 +345,100 @@ class Popular:
         first = slice(n + len(known))
         unseen = np.flatnonzero(~np.isin(self.items[first], known))[:n]
         lists.items[row, : len(unseen)], lists.scores[row, : len(unseen)] = self.items[unseen], self.scores[unseen]
+
+
+# --- where the order is not that of inner products ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How a model ranks where every pair has a range of its own: by scores, which no inner product decides alone.
+
+    Parameters
+    ----------
+    scores
+        ``scores(places, items)``: a row for each user, by their place among those who ask, and a column for each item,
+        NaN for what is left out; and how far these may be off by rounding.
+    exact
+        The prediction for pairs of places and row numbers of items.
+    highest
+        What no user's score of an item passes, where that is the same for all users; else None.
+    """
+
+    scores: Callable[[Codes, Codes], tuple[Floats, float]]
+    exact: Callable[[Codes, Codes], Floats]
+    highest: Floats | None = None
+
+
+def top_n_scored(
+    ranking: Scored, users: Codes, n: int, items: Codes, seen: Seen | None = None, n_jobs: int | None = None
+) -> Iterator[Lists]:
+    """The n best of ``items`` for each of ``users``, as `top_n` has them; in memory of a fixed size."""
+    if ranking.highest is not None:
+        items = items[np.argsort(-ranking.highest[items], kind="stable")]
+    size = max(1, min(FEW_USERS, PAIRS // n))
+    blocks = [np.arange(start, min(start + size, len(users))) for start in range(0, len(users), size)]
+
+    def search(places: Codes) -> Lists:
+        return ScoredSearch(ranking, users, places, n, seen).lists(items)
+
+    yield from _in_order(search, blocks, thread_count(n_jobs))
+
+
+class ScoredSearch:
+    """The search for the n best items of some users, tile by tile."""
+
+    def __init__(self, ranking: Scored, users: Codes, places: Codes, n: int, seen: Seen | None) -> None:
+        self.ranking, self.places, self.n = ranking, places, n
+        self.best = np.full((len(places), n), -np.inf)
+        self.best_items = np.full((len(places), n), np.iinfo(np.int64).max)
+        known = np.flatnonzero(users[places] >= 0)
+        rows, items = (known[:0], known[:0]) if seen is None else seen.of_users(users[places[known]])
+        self.seen_rows, self.seen_items = known[rows], items
+
+    def lists(self, items: Codes) -> Lists:
+        """The lists of all users of the block; the items come in the order in which they are looked at."""
+        for start, stop in _cuts(0, len(items), FEW_ITEMS):
+            tile = items[start:stop]
+            if self.ranking.highest is not None and self._nothing_enters(float(self.ranking.highest[tile[0]])):
+                break
+            self._look_at(tile)
+        missing = self.best == -np.inf
+        self.best[missing], self.best_items[missing] = np.nan, -1
+        return Lists(self.best_items, self.best)
+
+    def _nothing_enters(self, highest: float) -> bool:
+        return bool((self.best[:, -1] > highest).all())
+
+    def _look_at(self, tile: Codes) -> None:
+        """Score a tile roughly, and what may enter exactly."""
+        scores, error = self.ranking.scores(self.places, tile)
+        self._leave_out_seen(scores, tile)
+        rough = np.where(np.isnan(scores), -np.inf, scores)
+        least = self.best[:, -1]
+        if len(tile) > self.n:  # n of the tile itself are as good as that
+            least = np.maximum(least, -np.partition(-rough, self.n - 1, axis=1)[:, self.n - 1])
+        rows, columns = np.nonzero((rough >= (least - 2 * error)[:, None]) & (rough > -np.inf))
+        if rows.size:
+            self._enter(rows, tile[columns], self.ranking.exact(self.places[rows], tile[columns]))
+
+    def _leave_out_seen(self, scores: Floats, tile: Codes) -> None:
+        rows, seen, order = self.seen_rows, self.seen_items, np.argsort(tile)
+        place = np.minimum(np.searchsorted(tile, seen, sorter=order), len(tile) - 1)
+        there = tile[order[place]] == seen
+        scores[rows[there], order[place[there]]] = np.nan
+
+    def _enter(self, new_rows: Codes, new_items: Codes, new_scores: Floats) -> None:
+        """Sort what was found into the lists; equal scores by item order."""
+        changed = np.unique(new_rows)
+        rows = np.concatenate([np.repeat(changed, self.n), new_rows])
+        items = np.concatenate([self.best_items[changed].ravel(), new_items])
+        scores = np.concatenate([self.best[changed].ravel(), new_scores])
+        order = np.lexsort((items, -scores, rows))
+        starts = np.searchsorted(rows[order], changed)
+        kept = order[(starts[:, None] + np.arange(self.n)).ravel()]
+        self.best[changed] = scores[kept].reshape(len(changed), self.n)
+        self.best_items[changed] = items[kept].reshape(len(changed), self.n)
 
 
 def most_similar(vectors: NDArray[np.floating], row: int, among: Codes, n: int) -> Lists:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -35,6 +35,7 @@ from boundrec.model_file.parts import (
 from boundrec.models.estimator import FactorisationModel
 from boundrec.models.fitted import Course, Fitted, FittedSide
 from boundrec.ranges import Ranges
+from boundrec.ranges.rules import ByFunction
 from boundrec.rivals import Cut
 from boundrec.solvers.gibbs import Prior
 
@@ -79,7 +80,9 @@ def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: 
         tensor_file.write(path, contents.arrays, text)
 
 
-def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationModel:
+def load(
+    path: str | os.PathLike[str], verify: bool = True, bounds: Callable[[Any, Any], Any] | None = None
+) -> FactorisationModel:
     """Load a model from a file that `save` wrote: whatever model it holds.
 
     The file is mapped into memory rather than read: several processes share it, and what is not used is not loaded.
@@ -92,6 +95,8 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationMode
     verify
         Compare the content with its checksum, and look at every value: factors within their magnitudes, items that
         exist. Only skip this for a file that was verified before.
+    bounds
+        Of a model whose ranges come from a function: that function, which files do not hold.
 
     Returns
     -------
@@ -102,7 +107,7 @@ def load(path: str | os.PathLike[str], verify: bool = True) -> FactorisationMode
     path = os.fspath(path)
     with _in_a_sentence(path, "loaded"):
         file = tensor_file.read(path, verify)
-        return _restore(Source(file, path, verify))
+        return _restore(Source(file, path, verify, bounds))
 
 
 def _restore(source: Source) -> FactorisationModel:
@@ -112,6 +117,8 @@ def _restore(source: Source) -> FactorisationModel:
         raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
     model_class: type[FactorisationModel] = entry.load()
     state = _restore_parts(source, model_class)
+    if source.bounds is not None and not isinstance(state.get("rule"), ByFunction):
+        raise ValueError("bounds= is for models whose ranges come from a function, which it is not: leave it out.")
     state["ratings"] = restore_ratings(source, state)
     source.refuse_what_is_left()
     model = model_class(**restore_settings(source, model_class, state))
@@ -155,6 +162,7 @@ def taken_apart(fitted: Fitted) -> dict[str, Any]:
         "best_iter": course.best_iter,
         "noise_variances": fitted.noise_variances,
         "eval_predictions": fitted.eval_predictions,
+        "rule": fitted.rule,
         **fitted.found,
     }
     for kind in SIDES:
@@ -183,7 +191,8 @@ def assembled(parts: Mapping[str, Any], n_bias_columns: int) -> Fitted:
         left.pop("n_rejected"),
     )
     whole: dict[str, Any] = {
-        name: left.pop(name, None) for name in ("mean", "seen", "ratings", "noise_variances", "eval_predictions")
+        name: left.pop(name, None)
+        for name in ("mean", "seen", "rule", "ratings", "noise_variances", "eval_predictions")
     }
     names = left.pop("column_names", None)
     for name in ("n_iter", "n_features_in"):

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from boundrec.arrays import Reals
+from boundrec.data.columns import short
 from boundrec.data.ratings import LARGEST, SMALLEST
 from boundrec.models.answers import bounded
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
-from boundrec.ranges import check_bounds, frame_for
+from boundrec.ranges import Frame, Ranges, frame_for
+from boundrec.ranges.scale import Bounds
 from boundrec.ranges.slack import STEEPEST
 from boundrec.top_n import norms
 
@@ -44,7 +46,7 @@ def check_ratings(model: FactorisationModel) -> None:
     ratings = model.fitted_.ratings
     if ratings is not None:
         data = ratings.by_user.data
-        _check_inside(model, "ratings that it holds", float(data.min()), float(data.max()))
+        _check_inside(model, "ratings that it holds", float(data.min()), float(data.max()), model._declared())
 
 
 def check_factors(model: FactorisationModel) -> None:
@@ -77,12 +79,13 @@ def _check_means(model: FactorisationModel) -> None:
         least, most = min(float(means.min()), model.mean_), max(float(means.max()), model.mean_)
         if not max(abs(least), abs(most)) <= 2 * LARGEST:  # with room for rounding
             raise ValueError(f"its '{kind}_means' are not finite, or too large to be squared.")
-        _check_inside(model, f"means of its {kind}s", least, most)
+        scale = model.fitted_.ranges.scale
+        _check_inside(model, f"means of its {kind}s", least, most, scale.bounds(model._declared()))
 
 
-def _check_inside(model: FactorisationModel, what: str, least: float, most: float) -> None:
-    """Values inside the declared bounds, but for rounding."""
-    low, high = check_bounds(model.bounds)
+def _check_inside(model: FactorisationModel, what: str, least: float, most: float, bounds: Bounds) -> None:
+    """Values inside the declared bounds, but for rounding; where pairs have their own, ratings may be outside them."""
+    low, high = (None, None) if model.fitted_.rule is not None else bounds
     room = ROUNDING * max(abs(least), abs(most))
     if (low is not None and least < low - room) or (high is not None and most > high + room):
         raise ValueError(f"the {what} lie outside bounds={model.bounds!r}.")
@@ -116,7 +119,9 @@ def _check_ranges(model: BoundedModel) -> None:
     frame = ranges.frame
     if not 1 <= model.slack_ < STEEPEST:
         raise ValueError(f"its slack is {model.slack_:g}, not at least 1 and below {STEEPEST:g}.")
-    declared = frame_for(check_bounds(model.bounds), model.form, frame.offset)
+    _check_scale(model, ranges)
+    bounds = ranges.scale.bounds(model._declared())
+    declared = _led_frame(ranges, bounds) if frame.led else frame_for(bounds, model.form, frame.offset)
     uncapped = replace(declared, limit=np.inf, lower=-np.inf, upper=np.inf)
     if frame != declared and not (model.magnitudes == "paper" and frame == uncapped):
         raise ValueError(f"its ranges are not those of bounds={model.bounds!r} and form={model.form!r}.")
@@ -135,6 +140,30 @@ def _check_ranges(model: BoundedModel) -> None:
     narrowest = float(ranges.user.min()) * float(ranges.item.min())
     if not narrowest > 0 or not np.isfinite(model.slack_ * largest["user"] * largest["item"] + abs(frame.offset)):
         raise ValueError("its magnitudes are too small or too large to be multiplied.")
+
+
+def _check_scale(model: BoundedModel, ranges: Ranges) -> None:
+    """A scale that goes with the settings, and on which numbers can be worked with."""
+    scale, guarded = ranges.scale, [-np.inf, np.inf]
+    if scale.link is not None and scale.width is None:
+        guarded = [open_end if end is None else end for end, open_end in zip(model._declared(), guarded, strict=True)]
+    sizes = (1.0 if scale.width is None else scale.width, scale.mean_weight)
+    usable = all(SMALLEST < size < LARGEST for size in sizes) and 0 <= scale.growth <= 1
+    whole = (scale.width is None) == (model.fitted_.rule is None) and scale.link == model.link
+    if not usable or not whole or [scale.lower, scale.upper] != guarded:
+        raise ValueError(f"its scale is not that of bounds={short(model.bounds)} and link={model.link!r}.")
+
+
+def _led_frame(ranges: Ranges, bounds: Bounds) -> Frame:
+    """The frame of ranges that are those of the data: any centre from which each tail can be led into its end."""
+    frame = ranges.frame
+    low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
+    room = min(frame.offset - low, high - frame.offset)
+    reach = ranges.slack * ranges.unknown_user * ranges.unknown_item
+    alike = all(np.ptp(side) == 0 and side[0] == ranges.unknown_user for side in (ranges.user, ranges.item))
+    if not (room > 0 and reach / room < STEEPEST and alike and ranges.unknown_user == ranges.unknown_item):
+        raise ValueError("its ranges do not lead into those that are declared.")
+    return Frame(frame.offset, limit=frame.limit, lower=low, upper=high, led=True)
 
 
 def _largest(model: BoundedModel) -> dict[str, float]:

@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from boundrec.arrays import Bools, Floats, Reals
 from boundrec.data.columns import Names, is_missing, short
 from boundrec.data.ids import IdIndex
-from boundrec.data.ratings import LARGEST, Csr, Ratings, transposed
+from boundrec.data.ratings import LARGEST, Csr, Ends, Ratings, transposed
 from boundrec.model_file.tensor_file import TensorFile
 from boundrec.ranges import Frame, Ranges
+from boundrec.ranges.rules import ByFunction, PerItem, PerPair, PerUser, Widened, WithRows, check_ends, rule_like
+from boundrec.ranges.scale import Scale
 from boundrec.top_n import Seen
 
+OF_A_SCALE = tuple(Scale.__dataclass_fields__)
 FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
 SMALLEST_NUMBER, LARGEST_NUMBER = float(np.finfo(float).smallest_subnormal), float(np.finfo(float).max)
 #: What rounding may make of the mean of the largest ratings.
@@ -57,8 +60,8 @@ class Contents:
 class Source:
     """A file that was read: hands out each part once it is known to be what it should be."""
 
-    def __init__(self, file: TensorFile, path: str, verify: bool) -> None:
-        self.text, self.path, self.verify = file.text, path, verify
+    def __init__(self, file: TensorFile, path: str, verify: bool, bounds: Any = None) -> None:
+        self.text, self.path, self.verify, self.bounds = file.text, path, verify, bounds
         self.sizes: dict[str, int] = {}
         self._arrays, self._values, self._shared = file.arrays, self.table("values"), self.table("shared")
         self._left = {*self._arrays, *self._values, *self._shared}
@@ -198,25 +201,101 @@ def _restore_bools(source: Source, name: str, *sizes: str) -> Bools:
 
 def _store_ranges(contents: Contents, name: str, ranges: Ranges) -> None:
     for part, value in {**vars(ranges), **vars(ranges.frame)}.items():
-        if part == "slack":  # has a name of its own
+        if part in ("slack", "scale") or (part == "led" and not value):  # have names of their own, or say nothing
             continue
         if isinstance(value, np.ndarray):
             contents.add(f"{name}.{part}", value)
         elif value is not None and part != "frame":
-            contents.values[f"{name}.{part}"] = encode(value)
+            contents.values[f"{name}.{part}"] = encode(int(value) if part == "led" else value)
+    if not ranges.scale.is_plain:
+        contents.values[f"{name}.scale"] = encode([getattr(ranges.scale, part) for part in OF_A_SCALE])
+
+
+def _restore_scale(source: Source, name: str) -> Scale:
+    if not source.holds(name):
+        return Scale()
+    with _part(name):
+        parts = dict(zip(OF_A_SCALE, source.value(name), strict=True))
+        link, width = parts.pop("link"), parts.pop("width")
+        return Scale(link, None if width is None else float(width), **{key: float(one) for key, one in parts.items()})
 
 
 def _restore_ranges(source: Source, name: str) -> Ranges:
     def numbers(of: type[Frame] | type[Ranges]) -> dict[str, Any]:
         """What a file has of the numbers in a frame or in ranges; the others keep their defaults."""
-        parts = [part for part in of.__dataclass_fields__ if part not in ("frame", "user", "item", "slack")]
+        elsewhere = ("frame", "user", "item", "slack", "scale")
+        parts = [part for part in of.__dataclass_fields__ if part not in elsewhere]
         stored = {part: f"{name}.{part}" for part in parts if source.holds(f"{name}.{part}")}
         values = {part: _restore_any_number(source, place) for part, place in stored.items()}
-        return {part: value if part == "tilt" else float(value) for part, value in values.items()}
+        kinds = {"tilt": lambda value: value, "led": bool}
+        return {part: kinds.get(part, float)(value) for part, value in values.items()}
 
     user, item = source.array(f"{name}.user", NUMBERS, "users"), source.array(f"{name}.item", NUMBERS, "items")
+    scale = _restore_scale(source, f"{name}.scale")
     with _part(name):
-        return Ranges(Frame(**numbers(Frame)), user, item, **numbers(Ranges))
+        return Ranges(Frame(**numbers(Frame)), user, item, scale=scale, **numbers(Ranges))
+
+
+def _store_rule(contents: Contents, name: str, rule: Any) -> None:
+    """What kind of rule it is, and its table; a function is given again when the file is loaded."""
+    contents.values[name] = encode(_kind_of_rule(rule))
+    if isinstance(rule, Widened):
+        _store_rule(contents, f"{name}.but", rule.pairs)
+        _store_rule(contents, f"{name}.of", rule.rule)
+    elif isinstance(rule, PerItem):
+        _store_ids(contents, f"{name}.ids", rule.index)
+    elif isinstance(rule, PerPair):
+        _store_ids(contents, f"{name}.users", rule.users)
+        _store_ids(contents, f"{name}.items", rule.items)
+        contents.add(f"{name}.keys", rule.keys)
+    if isinstance(rule, PerItem | PerPair):
+        for end, values in zip(Ends._fields, rule.range, strict=True):
+            contents.add(f"{name}.{end}", values)
+
+
+def _kind_of_rule(rule: Any) -> list[Any]:
+    """The rule's name, and what of it is no array."""
+    if isinstance(rule, WithRows):
+        return ["WithRows", *(rule.columns or ())]
+    return [type(rule).__name__, *((rule.default or ()) if isinstance(rule, PerPair) else ())]
+
+
+def _restore_rule(source: Source, name: str) -> Any:
+    with _part(name):
+        kind, *more = source.value(name)
+    if kind == "ByFunction":
+        if not callable(source.bounds):
+            raise ValueError(
+                "its ranges come from a function, which files do not hold: pass it again, load(path, bounds=function)."
+            )
+        return ByFunction(source.bounds)
+    if kind == "WithRows" and len(more) in (0, 2) and all(isinstance(one, str) for one in more):
+        return WithRows((more[0], more[1]) if more else None)
+    if kind == "Widened":
+        return Widened(_restore_rule(source, f"{name}.of"), _restore_rule(source, f"{name}.but"))
+    size = f"{name} ranges"
+    if kind in ("PerItem", "PerUser"):
+        index = _restore_ids(source, f"{name}.ids", size)
+        of_side = PerItem if kind == "PerItem" else PerUser
+        return of_side.of(index, _restore_ends(source, name, size))
+    if kind == "PerPair":
+        users = _restore_ids(source, f"{name}.users", f"{name} users")
+        items = _restore_ids(source, f"{name}.items", f"{name} items")
+        keys = source.array(f"{name}.keys", ("int64",), size)
+        if not keys.size or keys[0] < 0 or keys[-1] >= len(users) * len(items) or (keys[1:] <= keys[:-1]).any():
+            raise ValueError("its table of ranges is damaged.")
+        with _part(name):
+            return PerPair.of(users, items, keys, _restore_ends(source, name, size), tuple(more) or None)
+    raise ValueError(f"it has a rule for ranges, {short(kind)}, that this boundrec does not know.")
+
+
+def _restore_ends(source: Source, name: str, size: str) -> Ends:
+    ends = Ends(*(source.array(f"{name}.{end}", NUMBERS, size) for end in Ends._fields))
+    try:
+        check_ends(ends, [], [])
+    except ValueError as error:
+        raise ValueError(f"of its table, {error}") from None
+    return ends
 
 
 def _store_seen(contents: Contents, name: str, seen: Seen) -> None:
@@ -270,6 +349,8 @@ def store_ratings(contents: Contents, ratings: Ratings | None) -> None:
         )
     for part in Csr._fields:
         contents.add(f"ratings.{part}", getattr(ratings.by_user, part))
+    for end, values in () if ratings.ends is None else zip(Ends._fields, ratings.ends, strict=True):
+        contents.add(f"ratings.{end}", values)
 
 
 def restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
@@ -287,8 +368,11 @@ def restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
         raise ValueError("its ratings are not finite, or too large to be squared.")
     if weights.size and not (weights.min() >= 0 and float(weights.max()) <= LARGEST and weights.any()):
         raise ValueError("its weights are not finite, or too large to be multiplied, or negative, or all 0.")
-    by_user = Csr(indptr, indices, data, weights)
-    return Ratings(by_user, transposed(by_user, source.sizes["items"]), state["user_ids"], state["item_ids"])
+    by_user, ends = Csr(indptr, indices, data, weights), None
+    if state.get("rule") is not None:
+        ends = _restore_ends(source, "ratings", "ratings")
+    by_item = transposed(by_user, source.sizes["items"])
+    return Ratings(by_user, by_item, state["user_ids"], state["item_ids"], ends=ends)
 
 
 # --- ids ----------------------------------------------------------------------------------------------------
@@ -361,6 +445,7 @@ KINDS = {
     "floats": Kind(Contents.add, _restore_floats),
     "bools": Kind(Contents.add, _restore_bools),
     "ranges": Kind(_store_ranges, _restore_ranges),
+    "rule": Kind(_store_rule, _restore_rule),
     "seen": Kind(_store_seen, _restore_seen),
 }
 
@@ -395,6 +480,8 @@ def stored_setting(name: str, value: Any) -> Any:
     """A setting in JSON's terms."""
     if name == "magnitudes" and not isinstance(value, str):
         return {"learned": ["mapping" if isinstance(side, Mapping) else "array" for side in value]}
+    if name == "bounds" and rule_like(value):
+        return {"rule": True}
     if name == "dtype" and not isinstance(value, str):
         return {"dtype": np.dtype(value).name}
     if name == "random_state" and isinstance(value, np.random.Generator | np.random.RandomState):
@@ -415,10 +502,14 @@ def restore_settings(source: Source, model_class: Any, state: dict[str, Any]) ->
     for name, value in stored.items():
         with _part(name):
             settings[name] = _restore_magnitudes(value, state) if name == "magnitudes" else _restore_setting(value)
+    if stored.get("bounds") == {"rule": True}:
+        settings["bounds"] = state.get("rule")
     return settings
 
 
 def _restore_setting(stored: Any) -> Any:
+    if stored == {"rule": True}:
+        return None  # which is a part of its own
     if isinstance(stored, dict) and "dtype" in stored:
         return {"float32": np.float32, "float64": np.float64}[stored["dtype"]]
     return decode(stored)

@@ -7,20 +7,25 @@ process that only predicts never loads Numba.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from boundrec.arrays import Codes, Floats, Reals
-from boundrec.data.ratings import Pairs
+from boundrec.data.columns import Column
+from boundrec.data.ratings import Ends, Pairs
 from boundrec.models.fitted import Fitted
 from boundrec.ranges import Ranges
+from boundrec.ranges.rules import Grid, PerItem, Rule
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS
 from boundrec.solvers.gibbs import Rows
-from boundrec.top_n import Lists, Ranking, most_similar
+from boundrec.top_n import Lists, Ranking, Scored, most_similar, norms
 
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
 BLOCK = 1 << 14
+#: What a product of stacked factors, and the map from it to a rating, may be off, relative to the range's ends.
+ROUNDING_OF_SCORES = 1e-11
 #: Between these quantiles lies what a normal has within one standard deviation.
 WITHIN_ONE: Floats = np.array([0.1587, 0.8413])
 
@@ -180,6 +185,62 @@ def _scores(fitted: Fitted, answer_unknown: bool, users: Codes, items: Codes) ->
     if not answer_unknown:
         found[pairs.unknown()] = np.nan
     return found
+
+
+def scored(
+    fitted: Fitted, rule: Rule, user_ids: Column, users: Codes, answer_unknown: bool, lacking: list[tuple[int, int]]
+) -> Scored:
+    """How predictions are ranked where pairs have ranges of their own; places are those of ``users``.
+
+    Pairs without a range are left out; the first of each tile goes to the list ``lacking``.
+    """
+    ranges, grid = bounded(fitted), rule.on(user_ids, fitted.items.ids.ids)
+    W, H = fitted.users.factors, fitted.items.factors
+    trained = np.where((users >= 0) & fitted.users.trained[users], users, -1)
+
+    def exact(places: Codes, items: Codes) -> Floats:
+        pairs = Pairs(trained[places], items, grid(places, items))
+        found = predictions(fitted, pairs)
+        if not answer_unknown:
+            found[pairs.unknown()] = np.nan
+        return found
+
+    def scores(places: Codes, items: Codes) -> tuple[Floats, float]:
+        pairs = Pairs(np.repeat(trained[places], len(items)), np.tile(items, len(places)))
+        ends = grid(np.repeat(places, len(items)), pairs.items)
+        pairs = replace(pairs, ends=ends)
+        inner = W[trained[places]].astype(np.float64) @ H[items].astype(np.float64).T
+        values = ranges.to_value(inner.ravel(), pairs)
+        unknown = pairs.users < 0
+        if unknown.any():
+            values[unknown] = _of_unknown(fitted, pairs.take(unknown)) if answer_unknown else np.nan
+        without = np.isnan(ends.lower)
+        if without.any():
+            first = int(without.argmax())
+            lacking.append((int(places[first // len(items)]), int(pairs.items[first])))
+        size = max(np.nanmax(np.abs(end), initial=0.0) for end in ends)
+        return ranges.scale.to_rating(values, pairs).reshape(len(places), len(items)), ROUNDING_OF_SCORES * size
+
+    return Scored(scores, exact, _highest(fitted, rule, grid))
+
+
+def _highest(fitted: Fitted, rule: Rule, grid: Grid) -> Floats | None:
+    """What no user's prediction for an item passes: |w·h| is at most the longest row of all times the item's own."""
+    if not isinstance(rule, PerItem) or rule.kind != "item":
+        return None
+    ranges, items = bounded(fitted), np.arange(len(fitted.items.ids))
+    pairs = Pairs(np.full(len(items), -1), items, grid(np.zeros(len(items), np.int64), items))
+    longest = max(float(norms(fitted.users.factors).max()), float(np.sqrt(ranges.slack)) * ranges.unknown_user)
+    most = np.minimum(longest * norms(fitted.items.factors), ranges.slack * ranges.radius(pairs))
+    values = np.maximum(ranges.to_value(most, pairs), max(fitted.mean, fitted.items.means.max()))
+    upper = _ends(pairs).upper
+    found = ranges.scale.to_rating(values, pairs) + ROUNDING_OF_SCORES * np.abs(upper)
+    return np.where(np.isnan(upper), -np.inf, np.minimum(found, upper))
+
+
+def _ends(pairs: Pairs) -> Ends:
+    assert pairs.ends is not None
+    return pairs.ends
 
 
 def similar(fitted: Fitted, kind: str, row: int, n: int) -> Lists:

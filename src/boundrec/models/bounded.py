@@ -51,6 +51,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         "item_magnitudes": "floats items",
         "infeasible_share": "share",
         "slack": "optional number",
+        "rule": "optional rule",
     }
 
     # --- fitting --------------------------------------------------------------------------------------------
@@ -126,6 +127,11 @@ class BoundedModel(RangeSettings, FactorisationModel):
 
     def _choose_scale(self, ratings: Ratings) -> Scale:
         """What is to be factorised: ratings, their logarithms, or shares of each pair's own range."""
+        if ratings.ends is not None and (self.form == "n" or self.magnitudes not in ("auto", "range")):
+            raise ValueError(
+                f"form={self.form!r}, magnitudes={short(self.magnitudes)}: where every pair has a range of its own, "
+                'that is its bound; pass form="c" and magnitudes="auto", or one range for all.'
+            )
         if self.link is not None:
             ratings.check_bounds((0.0, None))
         if ratings.ends is None:
@@ -236,7 +242,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
 
     def _in_ball(self) -> bool:
         """Whether norms may be smaller than magnitudes: then the fit may live around the data."""
-        raise NotImplementedError
+        return False
 
     def _slack(self) -> float:
         """τ, or what "auto" stands for."""

@@ -36,10 +36,11 @@ from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.settings import CommonSettings, Unknown, check_count, check_flag, check_word
 from boundrec.notes import warn
 from boundrec.ranges import check_bounds, check_bounds_fit
+from boundrec.ranges.rules import Rule, WithRows, rule_of
 from boundrec.ranges.scale import Bounds
 from boundrec.solvers import Learned, Solver
 from boundrec.solvers.threads import RowPool
-from boundrec.top_n import Lists, Seen, top_n
+from boundrec.top_n import Lists, Seen, top_n, top_n_scored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +86,7 @@ class Wanted(TypedDict, total=False):
     exclude_seen: bool
     candidates: Any
     exclude: Any
+    bounds: Any
 
 
 class WantedBatches(Wanted, total=False):
@@ -102,6 +104,7 @@ class Asked(NamedTuple):
     n: int
     seen: Seen | None
     output: Output
+    rule: Rule | None
 
 
 class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
@@ -372,6 +375,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         candidates: Any = None,
         exclude: Any = None,
         output: Literal["arrays"] = "arrays",
+        bounds: Any = None,
     ) -> tuple[NDArray[Any], Floats]: ...
     @overload
     def recommend(
@@ -393,6 +397,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         candidates: Any = None,
         exclude: Any = None,
         output: Output = "arrays",
+        bounds: Any = None,
     ) -> Any:
         """The n items with the highest predictions for each user: exact, equal predictions in the order of the items.
 
@@ -416,12 +421,15 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             where ids are not integers. ``"pandas"``, ``"polars"`` or ``"pyarrow"``: a frame with the columns user,
             item, rank (from 1), score, lower, upper and, where the model knows it, std; it has no rows for items that
             are not there.
+        bounds
+            Of a model whose pairs have ranges of their own: another rule than that of the fit; needed where its ranges
+            came with the rows. Pairs without a range are left out.
 
         Returns
         -------
         (items, scores), or a frame
         """
-        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output)
+        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output, bounds)
         lists = _joined(list(self._lists(asked)), asked.n)
         answer = self._present(asked, slice(None), lists)
         return answer[1:] if output == "arrays" else answer
@@ -436,6 +444,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         exclude: Any = None,
         output: Literal["arrays"] = "arrays",
         batch_size: int = 4096,
+        bounds: Any = None,
     ) -> Iterator[tuple[NDArray[Any], NDArray[Any], Floats]]: ...
     @overload
     def recommend_batches(
@@ -458,12 +467,13 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         exclude: Any = None,
         output: Output = "arrays",
         batch_size: int = 4096,
+        bounds: Any = None,
     ) -> Iterator[Any]:
         """`recommend` for some users at a time: the lists of all of them need never be in memory together.
 
         Parameters
         ----------
-        users, n, exclude_seen, candidates, exclude, output
+        users, n, exclude_seen, candidates, exclude, output, bounds
             As in `recommend`.
         batch_size
             Users in a batch.
@@ -472,7 +482,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         -------
         an iterator over (users, items, scores), or over frames
         """
-        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output)
+        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output, bounds)
         check_count("batch_size", batch_size, 1)
         return self._batches(asked, batch_size)
 
@@ -488,12 +498,25 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
                 waiting, n_waiting = [Lists(items[size:], scores[size:])], len(items[size:])
 
     def _lists(self, asked: Asked) -> Iterator[Lists]:
-        ranking = answers.ranking(self._answering(), self.on_unknown != "nan")
-        return top_n(ranking, asked.users, asked.n, asked.items, asked.seen, self.n_jobs)
+        fitted, answered = self._asked_of(asked), self.on_unknown != "nan"
+        if fitted.rule is not None:
+            lacking: list[tuple[int, int]] = []
+            ranked = answers.scored(fitted, fitted.rule, asked.user_ids, asked.users, answered, lacking)
+            yield from top_n_scored(ranked, asked.users, asked.n, asked.items, asked.seen, self.n_jobs)
+            if lacking:
+                user, item = asked.user_ids.item(lacking[0][0]), fitted.items.ids.ids.item(lacking[0][1])
+                warn(f"pairs without a range are left out of the lists (first: user {user!r}, item {item!r}).")
+            return
+        ranking = answers.ranking(fitted, answered)
+        yield from top_n(ranking, asked.users, asked.n, asked.items, asked.seen, self.n_jobs)
+
+    def _asked_of(self, asked: Asked) -> Fitted:
+        """The model that answers, with another rule for ranges where the request has one."""
+        return self._answering() if asked.rule is None else replace(self._answering(), rule=asked.rule)
 
     def _present(self, asked: Asked, rows: slice, lists: Lists) -> Any:
         """Lists of row numbers with ids in their place: (users, items, scores), or a frame."""
-        fitted, there = self._answering(), lists.items >= 0
+        fitted, there = self._asked_of(asked), lists.items >= 0
         ids = fitted.items.ids.ids
         if asked.output == "arrays":
             items = np.full(lists.items.shape, -1 if ids.dtype == np.int64 else None, ids.dtype)
@@ -502,7 +525,10 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         place, rank = np.nonzero(there)
         users, items = asked.users[rows][place], lists.items[there]
         users = np.where(fitted.users.trained[users], users, -1)
-        pairs = Pairs(users, items)
+        ends = None
+        if fitted.rule is not None:
+            ends = fitted.rule.ends(asked.user_ids[rows][place], ids[items])
+        pairs = Pairs(users, items, ends)
         lower, upper = fitted.ranges.interval(pairs)
         columns = {
             "user": asked.user_ids[rows][place],
@@ -516,7 +542,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         return build_frame(columns if std is None else {**columns, "std": std}, asked.output)
 
     def _read_request(
-        self, users: Any, n: int, exclude_seen: bool, candidates: Any, exclude: Any, output: Output
+        self, users: Any, n: int, exclude_seen: bool, candidates: Any, exclude: Any, output: Output, bounds: Any
     ) -> Asked:
         self._check_can_answer()
         check_count("n", n, 1)
@@ -530,7 +556,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         items = self._items_to_search(candidates, exclude)
         codes = fitted.users.ids.codes(column)
         n = min(int(n), len(fitted.items.ids))
-        return Asked(id_array(column), codes, items, n, fitted.seen if exclude_seen else None, output)
+        seen = fitted.seen if exclude_seen else None
+        return Asked(id_array(column), codes, items, n, seen, output, _rule_to_ask(fitted.rule, bounds))
 
     def _items_to_search(self, candidates: Any, exclude: Any) -> Codes:
         """Row numbers of the items that may be recommended, in their order."""
@@ -593,6 +620,11 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         fitted = self._answering()
+        if fitted.rule is not None:
+            raise ValueError(
+                "every pair has a range of its own, so no inner product has the order of the predictions: ask for "
+                "lists with recommend, which is exact."
+            )
         users, items = fitted.ranges.vectors(fitted.users.factors, fitted.items.factors)
         return Vectors(
             _in_float32(users[fitted.users.trained]),
@@ -701,6 +733,22 @@ def _trained_rows(side: FittedSide, column: Column) -> Codes:
             f"(first: {short(id_array(column).item(unknown[0]))}): leave them out."
         )
     return codes
+
+
+def _rule_to_ask(own: Rule | None, bounds: Any) -> Rule | None:
+    """The rule that a request for lists brings along; refused where there is no place for one, or none at all."""
+    if bounds is None:
+        if isinstance(own, WithRows):
+            raise ValueError(
+                "the ranges of this model came with its rows, and lists need one for every pair: pass bounds=, such as "
+                "PerItem(...), PerPair(...) or a function of user ids and item ids."
+            )
+        return None
+    rule: Rule | None = rule_of(bounds)
+    if own is None or rule is None or isinstance(rule, WithRows):
+        why = "this model has one range for all" if own is None else "lists need a rule for ranges of pairs"
+        raise ValueError(f"bounds={short(bounds)}: {why}; leave it out, or see PerItem, PerUser and PerPair.")
+    return rule
 
 
 def _in_float32(vectors: Reals) -> NDArray[np.float32]:

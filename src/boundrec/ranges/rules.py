@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -20,14 +20,34 @@ from boundrec.notes import warn
 USER, ITEM, LOWER, UPPER = "user", "item", "lower", "upper"
 
 
+#: The ranges of pairs by their places in two columns of ids, which were looked up once.
+Grid = Callable[[Codes, Codes], Ends]
+
+
 class Rule(Protocol):
     """Who has which range."""
 
     def ends(self, users: Column, items: Column) -> Ends:
         """The range of each pair of ids; NaN where the rule has none."""
 
+    def on(self, users: Column, items: Column) -> Grid:
+        """The ranges of pairs of some users and some items, by their places."""
 
-class PerItem:
+
+class AnyRule:
+    """A rule that is asked by ids."""
+
+    def ends(self, users: Column, items: Column) -> Ends:
+        """The range of each pair of ids; NaN where the rule has none."""
+        raise NotImplementedError
+
+    def on(self, users: Column, items: Column) -> Grid:
+        """The ranges of pairs of some users and some items, by their places."""
+        user_ids, item_ids = id_array(users), id_array(items)
+        return lambda user, item: self.ends(user_ids[user], item_ids[item])
+
+
+class PerItem(AnyRule):
     """A range for every item, the same for all users: full marks of a question, the scale of a survey's item.
 
     Parameters
@@ -43,11 +63,23 @@ class PerItem:
         self.index = _distinct(column, self.kind)
         self.range = ends
 
+    @classmethod
+    def of(cls, index: IdIndex, ends: Ends) -> Self:
+        """From ids and their ranges, as a file has them."""
+        rule = cls.__new__(cls)
+        rule.index, rule.range = index, ends
+        return rule
+
     def ends(self, users: Column, items: Column) -> Ends:
         """The range of each pair's item."""
         return _looked_up(self.range, self.index.codes(self._asked(users, items)))
 
-    def _asked(self, users: Column, items: Column) -> Column:
+    def on(self, users: Column, items: Column) -> Grid:
+        """By what is asked for alone."""
+        own = _looked_up(self.range, self.index.codes(self._asked(users, items)))
+        return lambda user, item: own.take(self._asked(user, item))
+
+    def _asked(self, users: Any, items: Any) -> Any:
         return items
 
     def __repr__(self) -> str:
@@ -59,11 +91,11 @@ class PerUser(PerItem):
 
     kind = USER
 
-    def _asked(self, users: Column, items: Column) -> Column:
+    def _asked(self, users: Any, items: Any) -> Any:
         return users
 
 
-class PerPair:
+class PerPair(AnyRule):
     """A range for every pair that a table has, and, if there is one, a default for all others.
 
     Parameters
@@ -91,9 +123,24 @@ class PerPair:
             )
         self.default = None if default is None else _read_default(default)
 
+    @classmethod
+    def of(cls, users: IdIndex, items: IdIndex, keys: Codes, ends: Ends, default: Any) -> Self:
+        """From numbered ids and their ranges, as a file has them."""
+        rule = cls.__new__(cls)
+        rule.users, rule.items, rule.keys, rule.range = users, items, keys, ends
+        rule.default = None if default is None else _read_default(default)
+        return rule
+
     def ends(self, users: Column, items: Column) -> Ends:
         """The range of each pair."""
+        return self._at(self.users.codes(users), self.items.codes(items))
+
+    def on(self, users: Column, items: Column) -> Grid:
+        """By numbers in the table, looked up once."""
         user, item = self.users.codes(users), self.items.codes(items)
+        return lambda users, items: self._at(user[users], item[items])
+
+    def _at(self, user: Codes, item: Codes) -> Ends:
         wanted = user * len(self.items) + item
         place = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
         there = (user >= 0) & (item >= 0) & (self.keys[place] == wanted)
@@ -108,7 +155,7 @@ class PerPair:
 
 
 @dataclass(frozen=True)
-class ByFunction:
+class ByFunction(AnyRule):
     """A function of two arrays of ids, which returns the lower and the upper ends of their ranges."""
 
     function: Callable[[Any, Any], Any]
@@ -128,7 +175,7 @@ class ByFunction:
 
 
 @dataclass(frozen=True)
-class WithRows:
+class WithRows(AnyRule):
     """No rule: ranges come with the rows, in two more columns of X or as the arguments ``lower`` and ``upper``.
 
     Parameters
@@ -145,7 +192,7 @@ class WithRows:
 
 
 @dataclass(frozen=True)
-class Widened:
+class Widened(AnyRule):
     """Another rule, but for some pairs whose ranges a rating has widened."""
 
     rule: Any
