@@ -162,7 +162,7 @@ def _led_frame(ranges: Ranges, bounds: Bounds) -> Frame:
     reach = ranges.slack * ranges.unknown_user * ranges.unknown_item
     unknown = ranges.unknown_user, ranges.unknown_item
     alike = unknown[0] == unknown[1] and all((side == unknown[0]).all() for side in (ranges.user, ranges.item))
-    usable = np.isfinite(frame.offset) and np.isclose(frame.limit, reach / ranges.slack, rtol=ROUNDING, atol=0)
+    usable = abs(frame.offset) <= LARGEST and np.isclose(frame.limit, reach / ranges.slack, rtol=ROUNDING, atol=0)
     if not (usable and room > 0 and reach / room < STEEPEST and alike):
         raise ValueError("its ranges do not lead into those that are declared.")
     return Frame(frame.offset, limit=frame.limit, lower=low, upper=high, led=True)
