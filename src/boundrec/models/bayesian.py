@@ -42,6 +42,8 @@ from boundrec.solvers.threads import RowPool
 T = TypeVar("T")
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
+#: How many errors are looked at to tell how heavy their tails are, and the least excess kurtosis that counts.
+MOST_ERRORS, LEAST_EXCESS = 50_000, 0.05
 
 
 def slack_for(n_factors: int) -> float:
@@ -143,6 +145,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "item_prior_precisions": "floats kept free free",
         "noise_variances": "floats kept",
         "noise": "positive",
+        "noise_tail": "optional positive",
         "eval_predictions": "optional floats evaluated",
     }
     #: Where sampling may go on from; a file does not hold it.
@@ -296,7 +299,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         one = _sampler(outcomes)
         chain = Chain(one.users.factors, one.items.factors, one.variance, one.rng)
         self._chain = chain if self.warm_start else None
-        return fitted
+        return fitted if self.link is None else replace(fitted, found={**fitted.found, "noise_tail": _tail(fitted)})
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         assert isinstance(solver, EvaluatedSampler)
@@ -456,6 +459,22 @@ def _known(value: T | None) -> T:
     """What every model of this kind has, and others have not."""
     assert value is not None
     return value
+
+
+def _tail(fitted: Fitted) -> float:
+    """Degrees of freedom of the Student t that has the tails of the training errors: its excess kurtosis is 6/(ν − 4).
+
+    Logarithms of counts have errors with heavier tails than a normal. Some ten thousands of errors tell.
+    """
+    ranges, ratings = answers.bounded(fitted), _known(fitted.ratings)
+    own = ranges.scale.of_ratings(ratings).by_user
+    some = slice(None, None, 1 + ratings.n_ratings // MOST_ERRORS)
+    pairs = ratings.pairs().take(some)
+    inner = answers.dot_rows(fitted.users.factors[pairs.users], fitted.items.factors[pairs.items])
+    errors = (own.data[some] - ranges.to_value(inner, pairs)) / ranges.scale.noise(pairs)
+    fourth, second = np.mean((errors - errors.mean()) ** 4), errors.var()
+    excess = fourth / second**2 - 3 if second > 0 else 0.0
+    return float(4 + 6 / max(excess, LEAST_EXCESS))
 
 
 def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
