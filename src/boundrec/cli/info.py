@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import limits_of
 from boundrec.cli.console import print_json
-from boundrec.cli.model_request import bounds_of
 from boundrec.notes import in_a_sentence, size
 from boundrec.registry import command_name
 
@@ -27,7 +27,9 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
         return
     typer.echo(f"{model}: {found['model']} ({found['class']}), {size(found['bytes'])}")
     typer.echo(f"users: {found['users']:,}   items: {found['items']:,}   ratings: {found['ratings']:,}")
-    typer.echo(f"bounds: {' to '.join('none' if end is None else in_a_sentence(end) for end in found['bounds'])}")
+    typer.echo(f"bounds: {limits_of(fitted).in_words()}")
+    if "noise_growth" in found:
+        typer.echo(f"noise grows with the width of a range to the power {in_a_sentence(found['noise_growth'])}")
     typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
     kept = "yes" if found["ratings_kept"] else "no"
     typer.echo(f"mean rating: {in_a_sentence(found['mean'])}   ratings kept in the file: {kept}")
@@ -48,7 +50,8 @@ def _facts(model: Any, path: Path) -> dict[str, Any]:
         "items": model.n_items_,
         "ratings": int(learnt.seen.indices.size),
         "ratings_kept": learnt.ratings is not None,
-        "bounds": list(bounds_of(model)),
+        **limits_of(model).as_json(),
+        **({} if model.fitted_.rule is None else {"noise_growth": model.fitted_.ranges.scale.growth}),
         "mean": model.mean_,
         "sweeps": model.n_iter_,
         "objective": model.objectives_[-1],
