@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from boundrec import metrics, splits
 from boundrec.arrays import Bools, Codes, Floats
 from boundrec.baselines import MeanPredictor, first_unseen
-from boundrec.cli.console import in_one_sentence, print_json, print_table, say
 from boundrec.cli.bounds import Ends, Limits, comes_with_rows
+from boundrec.cli.console import in_one_sentence, print_json, print_table, say
 from boundrec.cli.model_request import Request, declares, takes_ranges, train
-from boundrec.notes import percent
+from boundrec.notes import four_digits, percent
 from boundrec.top_n import Seen
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: What the table calls the mean with user and item offsets.
 MEANS = "mean + offsets"
 #: What the table calls the mean share of each pair's own range.
-MEAN_SHARE = "mean share of range"
+MEAN_SHARE = "mean share"
 #: What the table calls the items in the order of their numbers of training ratings.
 POPULARITY = "popularity"
 #: Users whose lists are measured: so many tell as much as all of them.
@@ -139,8 +139,12 @@ class Learnt(NamedTuple):
 
     @classmethod
     def by(cls, model: Any) -> Learnt:
-        """What a fitted model keeps of its ratings."""
-        return cls(model.user_ids_, model.item_ids_, model.fitted_.seen, model.mean_, model.fitted_.ratings)
+        """What a fitted model keeps of its ratings; no mean of theirs where it has only one of shares or logarithms."""
+        fitted = model.fitted_
+        mean = fitted.mean if fitted.ranges.scale.is_plain else math.nan
+        if fitted.ratings is not None:
+            mean = float(np.mean(fitted.ratings.by_user.data))
+        return cls(fitted.users.ids, fitted.items.ids, fitted.seen, mean, fitted.ratings)
 
     def counts(self) -> Codes:
         """Number of ratings of each item."""
@@ -184,7 +188,8 @@ class Trial:
         row, column = self.test_codes()
         known = (row >= 0) & (np.diff(self.learnt.seen.indptr)[row] > 0)
         known &= (column >= 0) & (self.learnt.counts()[column] > 0)
-        liked = known & (self.test.by_user.data >= self.learnt.mean)
+        mean = float(np.mean(self.test.by_user.data)) if math.isnan(self.learnt.mean) else self.learnt.mean
+        liked = known & (self.test.by_user.data >= mean)
         if not liked.any():
             say("No held-out rating of a known user and item is at or above the mean: lists cannot be measured.")
             return None
@@ -440,6 +445,8 @@ def show(results: list[Measured], limits: Limits, parts: Parts | None, json: boo
     print_table(_columns(results, limits), [_row(result, results) for result in results])
     if any(result.name == POPULARITY for result in results):
         say("popularity: the items with the most training ratings first; it predicts no rating.")
+    if any(result.name == MEAN_SHARE for result in results):
+        say("mean share: the same share of every pair's own range, that of the training ratings in all.")
 
 
 def _columns(results: list[Measured], limits: Limits) -> list[str]:
@@ -465,7 +472,7 @@ def short_row(result: Measured, first: Sequence[str] = ()) -> list[str]:
     return [*first, rmse, _shown(result.mae), _shown(result.seconds, "{:.1f}".format)]
 
 
-def _shown(value: float, form: Callable[[float], str] = "{:.4f}".format) -> str:
+def _shown(value: float, form: Callable[[float], str] = four_digits) -> str:
     """A figure of a table; a dash for NaN."""
     return NO_FIGURE if math.isnan(value) else form(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,8 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
         typer.echo(f"noise grows with the width of a range to the power {in_a_sentence(found['noise_growth'])}")
     typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
     kept = "yes" if found["ratings_kept"] else "no"
-    typer.echo(f"mean rating: {in_a_sentence(found['mean'])}   ratings kept in the file: {kept}")
+    mean = "" if math.isnan(found["mean"]) else f"mean rating: {in_a_sentence(found['mean'])}   "
+    typer.echo(f"{mean}ratings kept in the file: {kept}")
     settings = ", ".join(f"{name}={value!r}" for name, value in found["settings"].items())
     typer.echo(f"settings: {settings}")
 
@@ -52,7 +54,7 @@ def _facts(model: Any, path: Path) -> dict[str, Any]:
         "ratings_kept": learnt.ratings is not None,
         **limits_of(model).as_json(),
         **({} if model.fitted_.rule is None else {"noise_growth": model.fitted_.ranges.scale.growth}),
-        "mean": model.mean_,
+        "mean": learnt.mean,
         "sweeps": model.n_iter_,
         "objective": model.objectives_[-1],
         "settings": settings,

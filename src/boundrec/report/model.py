@@ -198,7 +198,7 @@ def _drawn_in_ranges(judged: Judged) -> str:
     of_pairs = (judged.ratings, judged.predictions, judged.lower, judged.upper)
     return figure(
         as_svg(plots.in_their_ranges(*(column[some] for column in of_pairs))),
-        f"{some.size} pairs, each in its own range, from the narrowest to the widest: every prediction lies on its bar.",
+        f"{some.size} pairs, each in its own range, from the narrowest to the widest: predictions lie on their bars.",
     )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from boundrec.arrays import Codes, Floats
 from boundrec.files import whole_file
+from boundrec.notes import four_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,7 @@ def _draw_errors(axes: Axes, results: Sequence[Compared], n_test: int) -> None:
     room = (high - low) or 0.1 * high or 1.0
     for place, value in enumerate(values):
         axes.plot(value, place, "o", color=BLUE if place == 0 else GREY, markersize=8)
-        label = axes.annotate(f"{value:.4f}", (value, place), (9, 0), textcoords="offset points", va="center")
+        label = axes.annotate(four_digits(value), (value, place), (9, 0), textcoords="offset points", va="center")
         label.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
     axes.hlines(range(len(values)), low - 0.1 * room, high + 0.3 * room, GREY, ":", linewidth=1, alpha=0.5)
     axes.set_xlim(low - 0.1 * room, high + 0.3 * room)
