@@ -1,10 +1,12 @@
 """Ranges of pairs through the command: columns of the table of ratings, or a table of ranges beside it."""
 
 import json
+import warnings
 
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import boundrec
 from boundrec.cli.rating_tables import ColumnNames, read_ratings
@@ -72,10 +74,12 @@ def models(folder):
     by_item = pl.read_csv(folder / "by_item.csv")
     by_pair = pl.read_parquet(folder / "by_pair.parquet").select("origin", "destination", "lower", "upper")
     settings = {"n_factors": 2, "max_iter": 4, "random_state": 0}
-    BayesianMBMF(**settings).fit(X, y, lower=0, upper=frame["seats"]).save(folder / "rows.safetensors")
-    MBMF(bounds=PerItem(by_item), **settings).fit(X, y).save(folder / "items.safetensors")
-    MBMF(bounds=PerPair(by_pair), **settings).fit(X, y).save(folder / "pairs.safetensors")
-    MBMF(bounds=(0, 2000), **settings).fit(X, y).save(folder / "one.safetensors")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        BayesianMBMF(**settings).fit(X, y, lower=0, upper=frame["seats"]).save(folder / "rows.safetensors")
+        MBMF(bounds=PerItem(by_item), **settings).fit(X, y).save(folder / "items.safetensors")
+        MBMF(bounds=PerPair(by_pair), **settings).fit(X, y).save(folder / "pairs.safetensors")
+        MBMF(bounds=(0, 2000), **settings).fit(X, y).save(folder / "one.safetensors")
 
 
 # --- fit and predict ------------------------------------------------------------------------------------------
@@ -284,11 +288,8 @@ def test_the_report_draws_pairs_in_their_ranges_and_lists_those_nearest_to_the_e
     frame = pl.read_csv(folder / "flights.csv")
     assert f"All {len(frame):,} predictions lie inside their ranges" in text
     assert "40 pairs, each in its own range" in text
-    answers = pl.read_csv(
-        command("predict rows.safetensors flights.csv --user origin --item destination --lower 0 --upper seats")[
-            0
-        ].encode()
-    )
+    out, _ = command("predict rows.safetensors flights.csv --user origin --item destination --lower 0 --upper seats")
+    answers = pl.read_csv(out.encode())
     share = (answers["prediction"] / answers["upper"]).to_numpy()
     for heading, row in (("upper", share.argmax()), ("lower", share.argmin())):
         after = text[text.index(f"Nearest to the {heading} end") :]
@@ -359,10 +360,10 @@ BAD_TABLES = {
         "user,item,lower,upper\n1,a,0,5\n2,a,0,5\n2,b,0,5\n",
         "(first: line 3, user 1, item 'b'): add it there, or give --bounds LOW HIGH as the range of all pairs that",
     ),
-    "no ids": ("what,lower,upper\na,0,5\n".replace("what", "thing"), "no column looks like the users' or the items'"),
+    "no ids": ("thing,lower,upper\na,0,5\n", "no column looks like the users' or the items'"),
     "no upper end": (
         "item,lower\na,0\n",
-        "no column looks like the upper ends'; call it 'upper', or name it with --up",
+        "no column looks like the upper ends'; call it 'upper', or name it",
     ),
     "no header": ("1,0,5\n", "has no line with the names of its columns"),
     "no rows": ("item,lower,upper\n", "has a header and no rows"),
@@ -447,10 +448,8 @@ def read(text, **names):
 def test_ends_follow_their_ratings_into_the_order_of_users():
     rows = read("user,item,rating,lo,hi\nb,x,1,0,2\na,y,2,1,3\nb,y,3,2,9\na,x,4,3,5\n", lower="lo", upper="hi")
     ratings = rows.settled("raise").ratings
-    pairs = [(*pair, *ends) for pair, *ends in zip(ratings.to_pairs()[0].tolist(), *ratings.ends, strict=True)]
-    assert sorted(map(repr, pairs)) == sorted(
-        map(repr, [("b", "x", 0.0, 2.0), ("a", "y", 1.0, 3.0), ("b", "y", 2.0, 9.0), ("a", "x", 3.0, 5.0)])
-    )
+    found = {tuple(pair): ends for pair, *ends in zip(ratings.to_pairs()[0].tolist(), *ratings.ends, strict=True)}
+    assert found == {("b", "x"): [0, 2], ("a", "y"): [1, 3], ("b", "y"): [2, 9], ("a", "x"): [3, 5]}
 
 
 def test_without_a_header_columns_of_ranges_are_not_guessed_to_be_ratings():
@@ -462,7 +461,5 @@ def test_without_a_header_columns_of_ranges_are_not_guessed_to_be_ratings():
 def test_pairs_that_come_twice_in_different_ranges_have_no_mean():
     rows = read("user,item,rating,hi\na,x,1,4\nb,x,2,4\na,x,3,5\n", lower="0", upper="hi")
     assert rows.settled("last").ratings.ends.upper.tolist() == [5.0, 4.0]
-    with pytest.raises(
-        ValueError, match=r"in another range \(first: user 'a', item 'x', line 2 and line 4\): pass --dup"
-    ):
+    with pytest.raises(ValueError, match=r"in another range \(first: user 'a', item 'x', line 2 and line 4\)"):
         rows.settled("mean")

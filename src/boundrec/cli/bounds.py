@@ -341,14 +341,12 @@ def _ends(rule: Rule, users: Any, items: Any, read: RatingRows, rows: Any) -> da
     return ends
 
 
-def rule_for_lists(model: Any, asked: AskedBounds, path: Path) -> Rule | None:
+def rule_for_lists(model: Any, lower: str | None, upper: str | None, file: Path | None, path: Path) -> Rule | None:
     """The rule that lists are made by instead of the model's own, if there is one; refused where there is none."""
     rule = model.fitted_.rule
-    if asked.file is None:
-        if asked.lower is not None or asked.upper is not None:
-            raise typer.BadParameter(
-                "--lower and --upper name columns of a table of ranges: pass it with --bounds-file."
-            )
+    if file is None:
+        if lower is not None or upper is not None:
+            raise typer.BadParameter("--lower and --upper name columns of a table of ranges: pass it as --bounds-file.")
         if comes_with_rows(rule):
             raise typer.BadParameter(
                 f"the ranges of {path} came with its rows, and lists need one for every pair: pass --bounds-file with "
@@ -361,4 +359,4 @@ def rule_for_lists(model: Any, asked: AskedBounds, path: Path) -> Rule | None:
             "--bounds-file, or fit it with that."
         )
     names = dict(zip(("user", "item"), model.fitted_.names or (), strict=False))
-    return read_rule(asked, model.user_ids_, model.item_ids_, names)
+    return read_rule(AskedBounds(None, lower, upper, file), model.user_ids_, model.item_ids_, names)

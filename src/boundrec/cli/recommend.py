@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from boundrec.cli import options
-from boundrec.cli.bounds import AskedBounds, rule_for_lists
+from boundrec.cli.bounds import rule_for_lists
 from boundrec.cli.console import live_count, say
 
 EXAMPLES = """Examples:
@@ -59,7 +59,7 @@ def recommend(
 
     options.check_rows_output(output, "recommendations", json, model, from_file, bounds_file)
     fitted = boundrec.load(model).set_params(n_jobs=threads)
-    rule = rule_for_lists(fitted, AskedBounds(None, lower, upper, bounds_file), model)
+    rule = rule_for_lists(fitted, lower, upper, bounds_file, model)
     wanted = _wanted_users(fitted, users, from_file, column, header)
     batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
     batches = fitted.recommend_batches(
