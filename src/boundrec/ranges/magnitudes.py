@@ -1,4 +1,4 @@
-"""Magnitudes: r_i of every user, s_j of every item, from the bounds, from history, Eqs. (41) to (43), or as given."""
+"""Magnitudes: r_i of every user, s_j of every item, from bounds or data, from history, Eqs. (41) to (43), or given."""
 
 from __future__ import annotations
 
