@@ -419,7 +419,7 @@ def try_all(requests: Sequence[tuple[str, Request]], trial: Trial) -> Tried:
             found = fit_or_fail(request, trial)
             results.append(found)
             if found.error is None:
-                say(f"{name}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
+                say(f"{name}: RMSE {four_digits(found.rmse)} after {found.seconds:.1f} s")
             else:
                 say(f"{name} failed: {found.error}")
     except KeyboardInterrupt:
