@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 import boundrec
 from boundrec.cli.rating_tables import ColumnNames, read_ratings
 from boundrec.cli.table_files import TableFile
-from boundrec.data.ratings import Ends
+from boundrec.data.ratings import Ends, Ratings
 
 COLUMNS = ["--user", "origin", "--item", "destination", "--rating", "passengers"]
 OWN = ["--lower", "0", "--upper", "seats"]
@@ -450,6 +450,12 @@ def test_ends_follow_their_ratings_into_the_order_of_users():
     ratings = rows.settled("raise").ratings
     found = {tuple(pair): ends for pair, *ends in zip(ratings.to_pairs()[0].tolist(), *ratings.ends, strict=True)}
     assert found == {("b", "x"): [0, 2], ("a", "y"): [1, 3], ("b", "y"): [2, 9], ("a", "x"): [3, 5]}
+
+
+def test_as_many_ends_as_ratings_are_asked_for():
+    rows = read("user,item,rating\na,x,1\nb,x,2\n")
+    with pytest.raises(ValueError, match=r"lower has 1 values for 2 ratings"):
+        Ratings.from_codes(rows.users, rows.items, rows.values, ends=Ends(np.zeros(1), np.ones(2)))
 
 
 def test_without_a_header_columns_of_ranges_are_not_guessed_to_be_ratings():
