@@ -28,6 +28,11 @@ def in_a_sentence(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
 
 
+def four_digits(value: float) -> str:
+    """A figure of a table: four digits behind the point, and fewer of a large one."""
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
 def percent(share: float) -> str:
     """A share for readers; a few among millions do not become 0 %."""
     return "< 0.01 %" if 0 < share < 1e-4 else f"{100 * share:.2f} %"

@@ -448,9 +448,9 @@ def test_another_table_takes_the_kind_of_ids_of_the_first():
 
 
 def test_pairs_and_single_columns_of_ids_are_read_too():
-    users, items, names = read_pairs(TableFile("f", b"userId,movieId\n1,a\n2,b\n"), ColumnNames(), lambda said: None)
-    assert (users.column().tolist(), items.column().tolist()) == ([1, 2], ["a", "b"])
-    assert names == {"user": "userId", "item": "movieId"}
+    pairs = read_pairs(TableFile("f", b"userId,movieId\n1,a\n2,b\n"), ColumnNames(), lambda said: None)
+    assert (pairs.users.column().tolist(), pairs.items.column().tolist()) == ([1, 2], ["a", "b"])
+    assert pairs.names == {"user": "userId", "item": "movieId"}
     assert read_ids(TableFile("f", b"whoever\n7\n8\n7\n"), "user", None, lambda said: None) == ["7", "8"]
     assert read_ids(TableFile("f", b"x,user\n7,u\n"), "user", None, lambda said: None) == ["u"]
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import say
-from boundrec.cli.model_request import UNKNOWN, Request, choose_bounds, read_bounds
+from boundrec.cli.model_request import Request
 from boundrec.cli.options import Duplicated
 
 EXAMPLES = """Examples:
@@ -18,6 +19,8 @@ EXAMPLES = """Examples:
 boundrec compare ratings.csv -o compare.png
 
 boundrec compare ratings.csv --models mbmf,bayesian,nmf,ccd++ -o compare.svg --bounds 1 5
+
+boundrec compare flights.csv --user from --item to --rating passengers --lower 0 --upper seats
 
 boundrec compare ratings.csv --models all --json
 """
@@ -39,6 +42,9 @@ def compare(
     rating: options.RatingColumn = None,
     header: options.Header = None,
     bounds: options.Bounds = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
+    bounds_file: options.BoundsFile = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,
@@ -51,6 +57,9 @@ def compare(
     A mean with user and item offsets and a list of what most have rated are always among them: what is not better than
     these has learnt nothing.
 
+    Where every pair has a range of its own, models that can only take one for all get the observed range, and the table
+    says how many of their predictions leave their pair's range.
+
     A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail, and 2,
     without a table, if none of them goes with the options.
     Ctrl-C ends the comparison with what is finished.
@@ -62,20 +71,22 @@ def compare(
     names = _names(models)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"--output {output.name}: the plot is a PNG, an SVG or a PDF, by the ending.")
-    options.check_output(output, "plot", ratings)
-    typed = read_bounds(bounds) or UNKNOWN
-    asked = [Request(name, typed, k, sweeps, seed, threads) for name in names]
+    options.check_output(output, "plot", ratings, bounds_file)
+    within = AskedBounds(bounds, lower, upper, bounds_file)
+    asked = [Request(name, within.typed(), k, sweeps, seed, threads) for name in names]
     held_out.refuse_if_all_are_wrong(asked)
-    table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
-    ends = choose_bounds(bounds, table)
+    columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
+    table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates))
     parts = held_out.divide(table, share, seed)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, ends, length)
+    trial = held_out.Trial.of(parts, limits, length)
     trivial = held_out.measure_trivial(trial)
-    tried = held_out.try_all([(request.name, request.with_bounds(ends)) for request in asked], trial)
+    held_out.say_who_has_one_range(names, limits)
+    tried = held_out.try_all([(request.name, request.within(limits)) for request in asked], trial)
     results = sorted([*trivial, *tried.results], key=held_out.by_error)
-    held_out.show(results, ends, parts, json)
-    write_comparison([result for result in results if not math.isnan(result.rmse)], ends, parts.test.n_ratings, output)
+    held_out.show(results, limits, parts, json)
+    drawn = [result for result in results if not math.isnan(result.rmse)]
+    write_comparison(drawn, limits.bounds if limits.rule is None else None, parts.test.n_ratings, output)
     say(f"Wrote {output}")
     tried.end("model")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import AskedBounds, in_ranges_of, limits_of, with_ranges
 from boundrec.cli.console import say
-from boundrec.cli.model_request import UNKNOWN, Request, bounds_of, choose_bounds, parse_settings, read_bounds
+from boundrec.cli.model_request import Request, parse_settings
 from boundrec.cli.options import Duplicated
 from boundrec.registry import command_name
 
@@ -18,6 +20,8 @@ EXAMPLES = """Examples:
 boundrec evaluate ratings.csv
 
 boundrec evaluate ratings.csv --model mbmf --by-time timestamp --share 0.2
+
+boundrec evaluate flights.csv --user from --item to --rating passengers --lower 0 --upper seats
 
 boundrec evaluate train.csv --test test.csv --json
 
@@ -47,6 +51,9 @@ def evaluate(
     rating: options.RatingColumn = None,
     header: options.Header = None,
     bounds: options.Bounds = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
+    bounds_file: options.BoundsFile = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = options.USUAL_MODEL,
     history: options.History = None,
@@ -59,45 +66,55 @@ def evaluate(
 ) -> None:
     """Fit a model to one part of the ratings and measure it on the other.
 
-    RMSE and MAE are those of the held-out ratings; "outside" is the share of predictions that leave the bounds.
+    RMSE and MAE are those of the held-out ratings; "outside" is the share of predictions that leave the bounds,
+    or, where every pair has a range of its own, of the held-out pairs' predictions that leave these.
 
     NDCG, recall, precision and MRR are of top lists of all unseen items, against held-out ratings of at least the mean.
 
-    What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated.
+    What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated; where
+    pairs have ranges of their own, also the mean share of these.
     """
     from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
 
+    within = AskedBounds(bounds, lower, upper, bounds_file)
+    names = ColumnNames(user, item, rating, by_time, **within.of_rows())
     if fitted is not None:
-        _evaluate_fitted(fitted, ratings, ColumnNames(user, item, rating), header, length, json)
+        _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, json)
         return
-    asked = Request(model, read_bounds(bounds) or UNKNOWN, k, sweeps, seed, threads, parse_settings(settings))
+    within.refuse_history(history)
+    asked = Request(model, within.typed(), k, sweeps, seed, threads, parse_settings(settings))
     asked.model()
-    table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
-    request = asked.with_bounds(choose_bounds(bounds, table))
+    table, limits = within.settle(read_table(ratings, names, header).settled(duplicates))
     if test is None:
         parts = held_out.divide(table, share, seed)
     else:
         judged_by = read_same_columns(test, table, header, duplicates)
-        parts = held_out.Parts(table.ratings, judged_by, by_time is not None)
-    past = None if history is None else read_same_columns(history, table, header, duplicates)
+        if bounds_file is not None:
+            judged_by = in_ranges_of(limits.rule, judged_by)
+        parts = held_out.Parts(table.ratings, judged_by.ratings, by_time is not None)
+    past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, request.bounds, length)
+    trial = held_out.Trial.of(parts, limits, length)
     results = held_out.measure_trivial(trial)
-    results.append(held_out.fit_and_measure(request, trial, past))
-    held_out.show(results, request.bounds, parts, json)
+    held_out.say_who_has_one_range([model], limits)
+    results.append(held_out.fit_and_measure(asked.within(limits), trial, past))
+    held_out.show(results, limits, parts, json)
 
 
-def _evaluate_fitted(path: Path, ratings: Path, columns: Any, header: bool | None, length: int, json: bool) -> None:
+def _evaluate_fitted(
+    path: Path, ratings: Path, columns: Any, header: bool | None, within: AskedBounds, length: int, json: bool
+) -> None:
     import boundrec
     from boundrec.cli import held_out
     from boundrec.cli.rating_tables import read_table
 
     model = boundrec.load(path)
     rows = read_table(ratings, columns, header).with_ids_like(model.user_ids_, model.item_ids_)
-    trial = held_out.Trial(held_out.Learnt.by(model), rows.settled("last").ratings, bounds_of(model), length)
+    rows = with_ranges(rows, model, within, path)
+    trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length)
     results = held_out.measure_trivial(trial)
     if trial.learnt.ratings is None:
         say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")
     results.append(held_out.measure(model, command_name(model), trial))
-    held_out.show(results, trial.bounds, None, json)
+    held_out.show(results, limits_of(model), None, json)

@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import AskedBounds, Limits
 from boundrec.cli.console import print_json
-from boundrec.cli.model_request import (
-    UNKNOWN,
-    Request,
-    choose_bounds,
-    declares,
-    parse_settings,
-    read_bounds,
-    train,
-)
+from boundrec.cli.model_request import Request, declares, parse_settings, takes_ranges, train
 from boundrec.cli.options import Duplicated
 from boundrec.notes import in_a_sentence, percent, size
 
@@ -30,6 +23,10 @@ EXAMPLES = """Examples:
 boundrec fit ratings.csv -o model.safetensors
 
 boundrec fit ratings.csv -o model.safetensors --user userId --item movieId --rating rating --bounds 0.5 5
+
+boundrec fit flights.csv -o model.safetensors --user from --item to --rating passengers --lower 0 --upper seats
+
+boundrec fit marks.csv -o model.safetensors --bounds-file full-marks.csv
 
 boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model mbmf
 
@@ -45,6 +42,9 @@ def fit(
     rating: options.RatingColumn = None,
     header: options.Header = None,
     bounds: options.Bounds = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
+    bounds_file: options.BoundsFile = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = options.USUAL_MODEL,
     history: options.History = None,
@@ -67,27 +67,34 @@ def fit(
     from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
     from boundrec.files import is_special
 
-    options.check_output(output, "model", ratings, history)
+    within = AskedBounds(bounds, lower, upper, bounds_file)
+    options.check_output(output, "model", ratings, history, bounds_file)
     if is_special(output):
         raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
-    asked = Request(model, read_bounds(bounds) or UNKNOWN, k, sweeps, seed, threads, parse_settings(settings))
+    asked = Request(model, within.typed(), k, sweeps, seed, threads, parse_settings(settings))
     asked.model()  # what is asked wrongly is refused before the file is read
-    table = read_table(ratings, ColumnNames(user, item, rating), header).settled(duplicates)
+    if within.own and not takes_ranges(model):
+        raise typer.BadParameter(
+            f"{model} has one range for all: pass --bounds, or --model mbmf or bayesian, which take ranges of pairs."
+        )
+    within.refuse_history(history)
+    names = ColumnNames(user, item, rating, **within.of_rows())
+    table = read_table(ratings, names, header).settled(duplicates)
     summary = _summarise(table.ratings)
     if not json:
         typer.echo(_summary_in_words(table.read.file.name, summary))
-    request = asked.with_bounds(choose_bounds(bounds, table))
-    past = None if history is None else read_same_columns(history, table, header, duplicates)
+    table, limits = within.settle(table)
+    past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
     data = table.ratings
     del table  # what the fit works on is in data
-    chosen = request.model()
+    chosen = asked.within(limits).model()
     seconds = train(chosen, data, model, past, keep_when_interrupted=True)
     chosen.save(output, keep_ratings=keep_ratings)
-    result = _describe(chosen, model, request.bounds, seconds, output)
+    result = _describe(chosen, model, limits, seconds, output)
     if json:
         print_json({"data": summary, **result})
     else:
-        typer.echo(_in_words(result))
+        typer.echo(_in_words(result, limits))
 
 
 def _summarise(ratings: Ratings) -> dict[str, Any]:
@@ -130,10 +137,10 @@ def _summary_in_words(name: str, summary: Mapping[str, Any]) -> str:
     )
 
 
-def _describe(model: Any, name: str, bounds: Any, seconds: float, output: Path) -> dict[str, Any]:
+def _describe(model: Any, name: str, limits: Limits, seconds: float, output: Path) -> dict[str, Any]:
     found = {
         "model": name,
-        "bounds": list(bounds),
+        **limits.as_json(),
         "sweeps": model.n_iter_,
         "objective": model.objectives_[-1],
         "seconds": seconds,
@@ -143,10 +150,10 @@ def _describe(model: Any, name: str, bounds: Any, seconds: float, output: Path) 
     return {**found, "output": str(output), "bytes": output.stat().st_size}
 
 
-def _in_words(result: dict[str, Any]) -> str:
-    low, high = ("none" if end is None else in_a_sentence(end) for end in result["bounds"])
+def _in_words(result: dict[str, Any], limits: Limits) -> str:
+    bounds = "bounds " if limits.rule is None else ""
     text = (
-        f"{result['model']}: bounds {low} to {high}, {result['sweeps']} sweeps in {result['seconds']:.1f} s, "
+        f"{result['model']}: {bounds}{limits.in_words()}, {result['sweeps']} sweeps in {result['seconds']:.1f} s, "
         f"objective {in_a_sentence(result['objective'])}\n"
     )
     if result.get("outside_own_range"):

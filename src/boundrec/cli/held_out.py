@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from boundrec import metrics, splits
 from boundrec.arrays import Bools, Codes, Floats
 from boundrec.baselines import MeanPredictor, first_unseen
+from boundrec.cli.bounds import Ends, Limits, comes_with_rows
 from boundrec.cli.console import in_one_sentence, print_json, print_table, say
-from boundrec.cli.model_request import Ends, Request, train
-from boundrec.notes import percent
+from boundrec.cli.model_request import Request, declares, takes_ranges, train
+from boundrec.notes import four_digits, percent
 from boundrec.top_n import Seen
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What the table calls the mean with user and item offsets.
 MEANS = "mean + offsets"
+#: What the table calls the mean share of each pair's own range.
+MEAN_SHARE = "mean share"
 #: What the table calls the items in the order of their numbers of training ratings.
 POPULARITY = "popularity"
 #: Users whose lists are measured: so many tell as much as all of them.
@@ -36,6 +39,8 @@ MOST_LISTS = 10_000
 RANDOM_PAIRS = 200_000
 #: Parts of the predictions that the plot of a comparison shows.
 QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
+#: Places in ranges that are further out are drawn here: 0 is the lower end of a range, and 1 the upper one.
+FARTHEST = (-1.0, 2.0)
 #: In a table, of a model that could not be fitted or measured, and where there is nothing to tell.
 FAILED, NO_FIGURE = "failed", "-"
 #: The exit code of what Ctrl-C has ended, as shells have it.
@@ -134,8 +139,12 @@ class Learnt(NamedTuple):
 
     @classmethod
     def by(cls, model: Any) -> Learnt:
-        """What a fitted model keeps of its ratings."""
-        return cls(model.user_ids_, model.item_ids_, model.fitted_.seen, model.mean_, model.fitted_.ratings)
+        """What a fitted model keeps of its ratings; no mean of theirs where it has only one of shares or logarithms."""
+        fitted = model.fitted_
+        mean = fitted.mean if fitted.ranges.scale.is_plain else math.nan
+        if fitted.ratings is not None:
+            mean = float(np.mean(fitted.ratings.by_user.data))
+        return cls(fitted.users.ids, fitted.items.ids, fitted.seen, mean, fitted.ratings)
 
     def counts(self) -> Codes:
         """Number of ratings of each item."""
@@ -157,9 +166,21 @@ class Trial:
     every_pair: bool = False
 
     @classmethod
-    def of(cls, parts: Parts, bounds: Ends, n: int | None) -> Trial:
+    def of(cls, parts: Parts, limits: Limits, n: int | None) -> Trial:
         """Of the two parts of a table."""
-        return cls(Learnt.of(parts.training), parts.test, bounds, n)
+        return cls._within(Learnt.of(parts.training), parts.test, limits, n)
+
+    @classmethod
+    def by(cls, model: Any, test: Ratings, limits: Limits, n: int | None) -> Trial:
+        """Of a fitted model."""
+        return cls._within(Learnt.by(model), test, limits, n)
+
+    @classmethod
+    def _within(cls, learnt: Learnt, test: Ratings, limits: Limits, n: int | None) -> Trial:
+        if n is not None and comes_with_rows(limits.rule):
+            say("No lists: only pairs in the table have a range; a --bounds-file of items or users has one for all.")
+            n = None
+        return cls(learnt, test, limits.bounds, n)
 
     @cached_property
     def liked(self) -> Liked | None:
@@ -167,7 +188,8 @@ class Trial:
         row, column = self.test_codes()
         known = (row >= 0) & (np.diff(self.learnt.seen.indptr)[row] > 0)
         known &= (column >= 0) & (self.learnt.counts()[column] > 0)
-        liked = known & (self.test.by_user.data >= self.learnt.mean)
+        mean = float(np.mean(self.test.by_user.data)) if math.isnan(self.learnt.mean) else self.learnt.mean
+        liked = known & (self.test.by_user.data >= mean)
         if not liked.any():
             say("No held-out rating of a known user and item is at or above the mean: lists cannot be measured.")
             return None
@@ -214,7 +236,10 @@ class Liked(NamedTuple):
 
 def measure_trivial(trial: Trial) -> list[Measured]:
     """What every model has to be better than; the offsets only where the ratings behind them are known."""
-    means = [] if trial.learnt.ratings is None else [_measure_means(trial, trial.learnt.ratings)]
+    ratings = trial.learnt.ratings
+    means = [] if ratings is None else [_measure_means(trial, ratings)]
+    if ratings is not None and ratings.ends is not None and trial.test.ends is not None:
+        means.append(_measure_share(trial, ratings))
     return [*means, *([] if trial.n is None else [_measure_popularity(trial)])]
 
 
@@ -224,9 +249,28 @@ def _measure_means(trial: Trial, ratings: Ratings) -> Measured:
     pairs = np.column_stack((ratings.user_of_rating(), ratings.by_user.indices))
     model = MeanPredictor().fit(pairs, ratings.by_user.data.astype(np.float64))
     seconds = time.perf_counter() - began
-    random = trial.predict_pairs(lambda users, items: model.predict(np.column_stack((users, items))))
-    found = _measured(MEANS, trial, model.predict(np.column_stack(trial.test_codes())), random)
+    found = _measured(
+        MEANS,
+        trial,
+        model.predict(np.column_stack(trial.test_codes())),
+        lambda users, items: model.predict(np.column_stack((users, items))),
+    )
     found.ranking = _ranking_by(model.items, trial)
+    found.seconds = seconds
+    return found
+
+
+def _measure_share(trial: Trial, ratings: Ratings) -> Measured:
+    """As much of each pair's own range as the ratings fill of theirs in all: seats times the overall load."""
+    began = time.perf_counter()
+    assert ratings.ends is not None
+    assert trial.test.ends is not None
+    lower, upper = ratings.ends
+    room = float((upper - lower).sum())
+    share = min(max(float((ratings.by_user.data - lower).sum()) / room, 0.0), 1.0) if room else 0.0
+    seconds = time.perf_counter() - began
+    lower, upper = trial.test.ends
+    found = _measured(MEAN_SHARE, trial, np.clip(lower + share * (upper - lower), lower, upper))
     found.seconds = seconds
     return found
 
@@ -275,8 +319,14 @@ def measure(model: Any, name: str, trial: Trial, seconds: float = math.nan) -> M
     from boundrec.data.columns import pair_array
 
     user_ids, item_ids = trial.learnt.users.ids, trial.learnt.items.ids
-    random = trial.predict_pairs(lambda users, items: model.predict(pair_array(user_ids[users], item_ids[items])))
-    found = _measured(name, trial, model.predict(trial.test.to_pairs()[0]), random)
+    own = trial.test.ends is not None and declares(model.predict, "lower")
+    ranges = trial.test.ends._asdict() if own and trial.test.ends else {}
+    found = _measured(
+        name,
+        trial,
+        model.predict(trial.test.to_pairs()[0], **ranges),
+        lambda users, items: model.predict(pair_array(user_ids[users], item_ids[items])),
+    )
     found.seconds = seconds
     if trial.n is not None and trial.liked is not None:
         users = trial.learnt.users.ids[trial.liked.rows]
@@ -285,14 +335,26 @@ def measure(model: Any, name: str, trial: Trial, seconds: float = math.nan) -> M
     return found
 
 
-def _measured(name: str, trial: Trial, predictions: Floats, random: Floats) -> Measured:
-    return Measured(
-        name,
-        metrics.rmse(trial.test.by_user.data, predictions),
-        metrics.mae(trial.test.by_user.data, predictions),
-        metrics.out_of_range_share(random, *trial.bounds),
-        reach=np.quantile(random, QUANTILES).tolist(),
-    )
+def _measured(
+    name: str, trial: Trial, predictions: Floats, predict: Callable[[Codes, Codes], Floats] | None = None
+) -> Measured:
+    """Errors on the held-out ratings, and where predictions lie: those of random pairs, which ``predict`` gives.
+
+    Where every pair has a range of its own, only those of the held-out pairs are known, and places in them are shown.
+    """
+    rating, ends = trial.test.by_user.data, trial.test.ends
+    found = Measured(name, metrics.rmse(rating, predictions), metrics.mae(rating, predictions))
+    if ends is None:
+        assert predict is not None
+        random = trial.predict_pairs(predict)
+        found.outside = metrics.out_of_range_share(random, *trial.bounds)
+        found.reach = np.quantile(random, QUANTILES).tolist()
+        return found
+    found.outside = metrics.out_of_range_share(predictions, *ends)
+    wide = ends.upper > ends.lower
+    places = (predictions[wide] - ends.lower[wide]) / (ends.upper - ends.lower)[wide]
+    found.reach = np.quantile(np.clip(places, *FARTHEST), QUANTILES).tolist() if wide.any() else [0.5] * len(QUANTILES)
+    return found
 
 
 def _ranking(lists: NDArray[Any], users: NDArray[Any], liked: Liked, n: int) -> dict[str, float]:
@@ -307,6 +369,15 @@ def _ranking(lists: NDArray[Any], users: NDArray[Any], liked: Liked, n: int) -> 
 
 
 # --- several models, one after the other ------------------------------------------------------------------------
+
+
+def say_who_has_one_range(names: Sequence[str], limits: Limits) -> None:
+    """Which models cannot take ranges of pairs, and what they get instead."""
+    one_range = [name for name in names if not takes_ranges(name)]
+    if limits.rule is not None and one_range:
+        verb = "takes" if len(one_range) == 1 else "take"
+        ends = Limits(limits.bounds).in_words()
+        say(f"{', '.join(one_range)} {verb} one range for all, the observed one, {ends}: see how much lies outside.")
 
 
 def refuse_if_all_are_wrong(asked: list[Request], in_grid: Sequence[str] = ()) -> None:
@@ -348,7 +419,7 @@ def try_all(requests: Sequence[tuple[str, Request]], trial: Trial) -> Tried:
             found = fit_or_fail(request, trial)
             results.append(found)
             if found.error is None:
-                say(f"{name}: RMSE {found.rmse:.4f} after {found.seconds:.1f} s")
+                say(f"{name}: RMSE {four_digits(found.rmse)} after {found.seconds:.1f} s")
             else:
                 say(f"{name} failed: {found.error}")
     except KeyboardInterrupt:
@@ -365,19 +436,24 @@ def by_error(result: Measured) -> tuple[bool, bool, float]:
 # --- printing -------------------------------------------------------------------------------------------------
 
 
-def show(results: list[Measured], bounds: Ends, parts: Parts | None, json: bool) -> None:
+def show(results: list[Measured], limits: Limits, parts: Parts | None, json: bool) -> None:
     """Print the results: a table, or JSON with how the ratings were divided."""
     if json:
         divided = {} if parts is None else parts.as_json()
-        print_json({**divided, "bounds": list(bounds), "results": [result.as_json() for result in results]})
-    else:
-        print_table(_columns(results, bounds), [_row(result, results) for result in results])
+        print_json({**divided, **limits.as_json(), "results": [result.as_json() for result in results]})
+        return
+    print_table(_columns(results, limits), [_row(result, results) for result in results])
+    if any(result.name == POPULARITY for result in results):
         say("popularity: the items with the most training ratings first; it predicts no rating.")
+    if any(result.name == MEAN_SHARE for result in results):
+        say("mean share: the same share of every pair's own range, that of the training ratings in all.")
 
 
-def _columns(results: list[Measured], bounds: Ends) -> list[str]:
+def _columns(results: list[Measured], limits: Limits) -> list[str]:
     """The heads of the table of results."""
-    ends = "..".join("" if end is None else f"{end:g}" for end in bounds)
+    ends = "own range"
+    if limits.rule is None:
+        ends = "..".join("" if end is None else f"{end:g}" for end in limits.bounds)
     ranking = [name.upper() if name.startswith(("ndcg", "mrr")) else name for name in _ranking_names(results)]
     return ["model", "RMSE", "MAE", f"outside {ends}", *ranking, "seconds"]
 
@@ -396,7 +472,7 @@ def short_row(result: Measured, first: Sequence[str] = ()) -> list[str]:
     return [*first, rmse, _shown(result.mae), _shown(result.seconds, "{:.1f}".format)]
 
 
-def _shown(value: float, form: Callable[[float], str] = "{:.4f}".format) -> str:
+def _shown(value: float, form: Callable[[float], str] = four_digits) -> str:
     """A figure of a table; a dash for NaN."""
     return NO_FIGURE if math.isnan(value) else form(value)
 

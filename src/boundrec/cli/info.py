@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import limits_of
 from boundrec.cli.console import print_json
-from boundrec.cli.model_request import bounds_of
 from boundrec.notes import in_a_sentence, size
 from boundrec.registry import command_name
 
@@ -27,10 +28,13 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
         return
     typer.echo(f"{model}: {found['model']} ({found['class']}), {size(found['bytes'])}")
     typer.echo(f"users: {found['users']:,}   items: {found['items']:,}   ratings: {found['ratings']:,}")
-    typer.echo(f"bounds: {' to '.join('none' if end is None else in_a_sentence(end) for end in found['bounds'])}")
+    typer.echo(f"bounds: {limits_of(fitted).in_words()}")
+    if "noise_growth" in found:
+        typer.echo(f"noise grows with the width of a range to the power {in_a_sentence(found['noise_growth'])}")
     typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
     kept = "yes" if found["ratings_kept"] else "no"
-    typer.echo(f"mean rating: {in_a_sentence(found['mean'])}   ratings kept in the file: {kept}")
+    mean = "" if math.isnan(found["mean"]) else f"mean rating: {in_a_sentence(found['mean'])}   "
+    typer.echo(f"{mean}ratings kept in the file: {kept}")
     settings = ", ".join(f"{name}={value!r}" for name, value in found["settings"].items())
     typer.echo(f"settings: {settings}")
 
@@ -48,8 +52,9 @@ def _facts(model: Any, path: Path) -> dict[str, Any]:
         "items": model.n_items_,
         "ratings": int(learnt.seen.indices.size),
         "ratings_kept": learnt.ratings is not None,
-        "bounds": list(bounds_of(model)),
-        "mean": model.mean_,
+        **limits_of(model).as_json(),
+        **({} if model.fitted_.rule is None else {"noise_growth": model.fitted_.ranges.scale.growth}),
+        "mean": learnt.mean,
         "sweeps": model.n_iter_,
         "objective": model.objectives_[-1],
         "settings": settings,

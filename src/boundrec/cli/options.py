@@ -73,6 +73,33 @@ Bounds = Annotated[
         show_default="the observed range",
     ),
 ]
+Lower = Annotated[
+    str | None,
+    typer.Option(
+        "--lower",
+        metavar="COLUMN",
+        help="Column of the lower end of each row's own range, or a number such as 0 for all rows.",
+        rich_help_panel=DATA,
+    ),
+]
+Upper = Annotated[
+    str | None,
+    typer.Option(
+        "--upper",
+        metavar="COLUMN",
+        help="Column of the upper end of each row's own range, such as a capacity.",
+        rich_help_panel=DATA,
+    ),
+]
+BoundsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A table of ranges, lower and upper, for users, for items or for pairs: its columns tell. "
+        "--lower and --upper name other columns of it.",
+        rich_help_panel=DATA,
+    ),
+]
 Duplicates = Annotated[
     Duplicated,
     typer.Option(

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import AskedBounds, with_ranges
 from boundrec.cli.console import live_count, say
 from boundrec.cli.model_request import declares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boundrec.data.ratings import Ends
+
 EXAMPLES = """Examples:
 
 boundrec predict model.safetensors pairs.csv
+
+boundrec predict model.safetensors flights.csv --user from --item to --lower 0 --upper seats
 
 boundrec predict model.safetensors pairs.parquet -o predictions.parquet --user userId --item movieId
 """
@@ -34,21 +39,29 @@ def predict(
     user: options.UserColumn = None,
     item: options.ItemColumn = None,
     header: options.Header = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
+    bounds_file: options.BoundsFile = None,
     json: options.JsonLines = False,
 ) -> None:
     """Predict the ratings of pairs, with the range of each, and the standard deviation where the model has one.
 
     Pairs of users or items that the model does not know are answered by its setting on_unknown, inside a range, too.
+
+    A model whose ranges came with its rows needs those of the pairs: --lower and --upper, or --bounds-file.
     """
     import boundrec
-    from boundrec.cli.rating_tables import ColumnNames, as_text, ids_like, mixed_columns, pair_frame, read_pairs
+    from boundrec.cli.rating_tables import ColumnNames, as_text, mixed_columns, pair_frame, read_pairs
     from boundrec.cli.table_files import TableFile, open_rows
     from boundrec.data.columns import pair_array
 
-    options.check_rows_output(output, "predictions", json, model, pairs)
+    within = AskedBounds(None, lower, upper, bounds_file)
+    options.check_rows_output(output, "predictions", json, model, pairs, bounds_file)
     fitted = boundrec.load(model)
-    users, items, names = read_pairs(TableFile.open(pairs, header), ColumnNames(user, item), say)
-    users, items = ids_like(users, fitted.user_ids_), ids_like(items, fitted.item_ids_)
+    read = read_pairs(TableFile.open(pairs, header), ColumnNames(user, item, **within.of_rows()), say)
+    read = with_ranges(read.with_ids_like(fitted.user_ids_, fitted.item_ids_), fitted, within, model)
+    users, items = read.users, read.items
+    names = {role: read.names[role] for role in ("user", "item")}
     mixed = mixed_columns(user=users.distinct.ids, item=items.distinct.ids)
     n_pairs = len(users.codes)
     with open_rows(output, json) as write, live_count("Predicting pairs", n_pairs) as done:
@@ -56,17 +69,18 @@ def predict(
             block = slice(start, min(start + PAIRS_AT_A_TIME, n_pairs))
             columns = [ids.at(block).column() for ids in (users, items)]
             frame = as_text(pair_frame(*columns), mixed).rename(names)
-            write(frame.with_columns(**answers(fitted, pair_array(*columns))))
+            ends = read.ends and read.ends.take(block)
+            write(frame.with_columns(**answers(fitted, pair_array(*columns), ends)))
             done(block.stop - block.start)
     if output is not None:
         say(f"Wrote {n_pairs:,} predictions to {output}")
 
 
-def answers(model: Any, pairs: NDArray[Any]) -> dict[str, Any]:
+def answers(model: Any, pairs: NDArray[Any], ends: Ends | None = None) -> dict[str, Any]:
     """Prediction, range and standard deviation of pairs: as much of it as this kind of model has."""
     import polars as pl
 
-    settings: dict[str, bool] = {}
+    settings: dict[str, Any] = {} if ends is None else ends._asdict()
     names = ["prediction"]
     if declares(model.predict, "return_std"):
         settings["return_std"] = True

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boundrec.cli.console import say
-from boundrec.cli.table_files import TableFile, is_utf8
+from boundrec.cli.table_files import TableFile, is_number, is_utf8
 from boundrec.data.columns import short
 from boundrec.data.ids import IdIndex
-from boundrec.data.ratings import LARGEST, Ratings, RatingsError
+from boundrec.data.ratings import LARGEST, Ends, Ratings, RatingsError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,6 +37,8 @@ USUAL_NAMES = {
     "recipeid recipe venueid venue placeid place shopid title what i",
     "rating": "rating ratings score stars star overall value bookrating userrating grade points count plays playcount "
     "listens quantity amount weight r",
+    "lower": "lower low lo lowerend lowerbound min minimum least",
+    "upper": "upper high hi upperend upperbound max maximum most capacity cap limit",
 }
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -49,6 +51,9 @@ class ColumnNames:
     item: str | None = None
     rating: str | None = None
     time: str | None = None
+    #: The ends of each row's range; a number that is no column's name stands for all rows.
+    lower: str | None = None
+    upper: str | None = None
 
 
 class Ids(NamedTuple):
@@ -78,6 +83,7 @@ class RatingRows:
     values: Floats
     times: NDArray[Any] | None
     filled: NDArray[np.int64] | None  # rows of the file that these are; None where all of them are here
+    ends: Ends | None = None  # of the range of each pair, where pairs have ranges of their own
 
     def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingRows:
         """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
@@ -86,13 +92,16 @@ class RatingRows:
     def settled(self, duplicates: str) -> RatingTable:
         """Each pair once: pairs that come more than once are refused ("raise"), or their "last" or "mean" is taken."""
         try:
-            ratings = Ratings.from_codes(self.users, self.items, self.values, duplicates)
+            ratings = Ratings.from_codes(self.users, self.items, self.values, duplicates, self.ends)
         except RatingsError as error:
             user, item = error.pair
+            what, remedy = "a pair that was rated before", "--duplicates last or --duplicates mean"
+            if error.flaw == "ranges":
+                what, remedy = "a pair that was rated before, in another range", "--duplicates last"
             raise ValueError(
-                f"{self.file.name}: {error.count:,} ratings are of a pair that was rated before "
+                f"{self.file.name}: {error.count:,} ratings are of {what} "
                 f"(first: user {user!r}, item {item!r}, {' and '.join(map(self.place, error.rows))}): "
-                "pass --duplicates last or --duplicates mean, or give each pair once."
+                f"pass {remedy}, or give each pair once."
             ) from None
         names = (self.names["user"], self.names["item"]) if self.file.has_header else None
         return RatingTable(self, replace(ratings, names=names))
@@ -163,11 +172,11 @@ def read_table(path: Path, columns: ColumnNames, header: bool | None) -> RatingR
     return read_ratings(TableFile.open(path, header), columns, say)
 
 
-def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str) -> Ratings:
+def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str) -> RatingTable:
     """Ratings from another file with the columns and the kind of ids of one that was read before."""
     names = {role: name for role, name in table.read.names.items() if role != "time"}
     other = read_table(path, ColumnNames(**names), header)
-    return other.with_ids_like(table.ratings.users, table.ratings.items).settled(duplicates).ratings
+    return other.with_ids_like(table.ratings.users, table.ratings.items).settled(duplicates)
 
 
 def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
@@ -185,16 +194,37 @@ def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], obje
     names = choose_columns(file, asked, ("user", "item", "rating"), tell)
     if asked.time is not None:
         names["time"] = _existing(file, asked.time, "time")
-    columns = Columns.read(file, names)
-    values, times = columns.ratings(), columns.times()
-    return RatingRows(file, names, columns.ids("user"), columns.ids("item"), values, times, columns.filled)
+    columns = Columns.read(file, {**names, **range_names(file, asked, names)})
+    values, times, ends = columns.ratings(), columns.times(), columns.ends()
+    users, items = columns.ids("user"), columns.ids("item")
+    return RatingRows(file, columns.names, users, items, values, times, columns.filled, ends)
 
 
-def read_pairs(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> tuple[Ids, Ids, dict[str, str]]:
-    """Read two columns of ids; also returns their names."""
+def read_pairs(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
+    """Read two columns of ids, and those of ranges where these are asked for; there are no ratings."""
     names = choose_columns(file, asked, ("user", "item"), tell)
-    columns = Columns.read(file, names)
-    return columns.ids("user"), columns.ids("item"), names
+    columns = Columns.read(file, {**names, **range_names(file, asked, names)})
+    users, items, ends = columns.ids("user"), columns.ids("item"), columns.ends()
+    return RatingRows(file, columns.names, users, items, np.empty(0), None, columns.filled, ends)
+
+
+def range_names(file: TableFile, asked: ColumnNames, others: Mapping[str, str]) -> dict[str, str]:
+    """The columns of lower and upper ends that are asked for, or the numbers that stand for all rows."""
+    found = {role: name for role in Ends._fields if (name := getattr(asked, role)) is not None}
+    if found and not {*found.values()} & {*file.columns} and all(map(is_number, found.values())):
+        ends = " ".join(found.values())
+        raise ValueError(f"{file.name} has no columns {ends}: one range for all is --bounds {ends}.")
+    for role, name in found.items():
+        if name not in file.columns and not is_number(name):
+            _existing(file, name, role)
+        if name not in file.columns and not abs(float(name)) <= LARGEST:
+            raise ValueError(f"--{role} {name}: give a column, or a finite number that stands for all rows.")
+        taken = next((other for other, column in others.items() if column == name), None)
+        if taken is not None:
+            raise ValueError(f"{file.name}: --{role} names the column of the {taken}s, {name!r}: name another.")
+    if len(set(found.values())) < len(found):
+        raise ValueError(f"{file.name}: --lower and --upper name the same column, {asked.lower!r}: give each its own.")
+    return found
 
 
 def read_ids(file: TableFile, role: str, asked: str | None, tell: Callable[[str], object]) -> list[str]:
@@ -217,7 +247,8 @@ def choose_columns(
             )
     guessed: dict[str, str] = {}
     for role in (role for role in roles if role not in given):
-        free = [column for column in file.columns if column not in {*given.values(), *guessed.values()}]
+        taken = {*given.values(), *guessed.values(), asked.lower, asked.upper}
+        free = [column for column in file.columns if column not in taken]
         guessed[role] = _guess(role, free) if file.has_header else (free[0] if free else "")
         if not guessed[role]:
             raise ValueError(
@@ -249,6 +280,46 @@ def _guess(role: str, columns: Sequence[str]) -> str:
     return next((plain[name] for name in USUAL_NAMES[role].split() if name in plain), "")
 
 
+def range_table_columns(
+    file: TableFile, lower: str | None, upper: str | None, known: Mapping[str, str]
+) -> dict[str, str]:
+    """The columns of a table of ranges: both ends, and the users', the items' or both, which tells whose they are.
+
+    Parameters
+    ----------
+    file
+        The table.
+    lower, upper
+        The columns of the ends, or numbers that stand for all; None is to be guessed.
+    known
+        What the columns of users and items are called in the table of ratings.
+    """
+    if not file.has_header:
+        raise ValueError(f"{file.name} has no line with the names of its columns: begin it with one, item,lower,upper.")
+    asked = {"lower": lower, "upper": upper}
+    ends = {role: name or _guess(role, file.columns) for role, name in asked.items()}
+    missing = next((role for role, name in ends.items() if not name), None)
+    if missing is not None:
+        raise ValueError(
+            f"{file.name}: no column looks like the {missing} ends'; call it {missing!r}, or name it with --{missing}. "
+            f"There are: {_listed(file.columns)}."
+        )
+    ids: dict[str, str] = {}
+    for role in ("user", "item"):
+        others = {*ends.values(), *ids.values(), *(name for other, name in known.items() if other != role)}
+        free = [column for column in file.columns if column not in others]
+        column = known[role] if known.get(role) in free else _guess(role, free)
+        if column:
+            ids[role] = column
+    if not ids:
+        names = "', '".join(known.get(role, role) for role in ("user", "item"))
+        raise ValueError(
+            f"{file.name}: no column looks like the users' or the items'; call it '{names}' or both, as in the table "
+            f"of ratings. There are: {_listed(file.columns)}."
+        )
+    return {**ids, **range_names(file, ColumnNames(**ends), ids)}
+
+
 @dataclass(frozen=True)
 class Columns:
     """Some columns of a file by role, with every value checked as it is asked for; empty lines are left out."""
@@ -263,8 +334,9 @@ class Columns:
         """The columns that have these names."""
         import polars as pl
 
-        columns = list(dict.fromkeys(names.values()))
-        by_role = (pl.col(name).alias(role) for role, name in names.items())
+        there = {role: name for role, name in names.items() if name in file.columns}  # others are numbers for all rows
+        columns = list(dict.fromkeys(there.values()))
+        by_role = (pl.col(name).alias(role) for role, name in there.items())
         frame = file.collect(file.scan(columns).select(by_role), columns)
         filled = None
         if file.format != "ndjson" and all(column.null_count() for column in frame.get_columns()):
@@ -315,23 +387,44 @@ class Columns:
 
     def ratings(self) -> Floats:
         """The ratings; text, nothing and what is not finite are refused with their place."""
+        return self._numbers("rating", "rating")
+
+    def ends(self) -> Ends | None:
+        """The range of each row, checked; None where none is asked for."""
+        if "lower" not in self.names:
+            return None
+        lower, upper = (
+            self._numbers(role, f"{role} end") if role in self.frame.columns else np.full(len(self.frame), float(name))
+            for role, name in ((role, self.names[role]) for role in Ends._fields)
+        )
+        turned = lower > upper
+        if turned.any():
+            row, others = int(turned.argmax()), np.count_nonzero(turned) - 1
+            more = f" ({others:,} more like it)" if others else ""
+            what = f"has a lower end, {lower[row]:g}, above the upper one, {upper[row]:g}{more}: exchange them"
+            raise self._wrong(row, what)
+        return Ends(lower, upper)
+
+    def _numbers(self, role: str, what: str) -> Floats:
+        """A column of finite numbers; anything else is refused with its place."""
         import polars as pl
 
-        column, name = self.frame["rating"], self.names["rating"]
+        column, name = self.frame[role], self.names[role]
         if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
             raise ValueError(
-                f"{self.file.name}: the column {name!r} holds {column.dtype}, not numbers; name another with --rating."
+                f"{self.file.name}: the column {name!r} holds {column.dtype}, not numbers; name another with --{role}."
             )
         parsed = column.cast(pl.Float64, strict=False)
         good = parsed.is_finite().fill_null(False)
         if good.all() and (large := parsed.abs() > LARGEST).any():
             row = int(large.arg_max() or 0)
-            what = f"has {column[row]!r}, too large to be squared, in the column {name!r}: divide all by a constant"
-            raise self._wrong(row, what)
+            wrong = f"has {column[row]!r}, too large to be squared, in the column {name!r}: divide all by a constant"
+            raise self._wrong(row, wrong)
         if not good.all():
             row = int((~good).arg_max() or 0)
             value = column[row]
-            wrong = "has no rating" if value in (None, "") else f"has {value!r}, not a rating,"
+            one = f"an {what}" if what.startswith("u") else f"a {what}"
+            wrong = f"has no {what}" if value in (None, "") else f"has {value!r}, not {one},"
             others = len(good) - int(good.sum()) - 1
             more = f" ({others:,} more like it)" if others else ""
             raise self._wrong(row, f"{wrong} in the column {name!r}{more}")
@@ -360,9 +453,12 @@ class Columns:
         is_whole = parsed.dtype.is_integer() and parsed.dtype != pl.Int128
         return (parsed if is_whole else parsed.cast(pl.Float64)).to_numpy()
 
+    def place(self, row: int) -> str:
+        """Where in the file one of these rows is."""
+        return self.file.place(row if self.filled is None else int(self.filled[row]))
+
     def _wrong(self, row: int, what: str) -> ValueError:
-        place = self.file.place(row if self.filled is None else int(self.filled[row]))
-        return ValueError(f"{self.file.name}: {place} {what}.")
+        return ValueError(f"{self.file.name}: {self.place(row)} {what}.")
 
 
 def plain_ids(ids: list[str]) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import rule_for_lists
 from boundrec.cli.console import live_count, say
 
 EXAMPLES = """Examples:
@@ -15,6 +16,8 @@ EXAMPLES = """Examples:
 boundrec recommend model.safetensors 42
 
 boundrec recommend model.safetensors -n 20 -o recommendations.parquet
+
+boundrec recommend model.safetensors 42 --bounds-file capacities.csv
 
 boundrec recommend model.safetensors --users new.csv --with-seen --json
 """
@@ -37,23 +40,30 @@ def recommend(
         str | None, typer.Option("--user", help="The column of users in the file.", show_default="guessed")
     ] = None,
     header: options.Header = None,
+    bounds_file: options.BoundsFile = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
     threads: options.Threads = None,
     json: options.JsonLines = False,
 ) -> None:
     """Recommend items to some users or to all: user, item, rank, score and the score's range, best first.
 
     Items that a user has rated are left out.
+
+    A model whose ranges came with its rows needs --bounds-file, for lists look at every pair; pairs without a range are
+    left out.
     """
     import boundrec
     from boundrec.cli.rating_tables import as_text, mixed_columns
     from boundrec.cli.table_files import open_rows
 
-    options.check_rows_output(output, "recommendations", json, model, from_file)
+    options.check_rows_output(output, "recommendations", json, model, from_file, bounds_file)
     fitted = boundrec.load(model).set_params(n_jobs=threads)
+    rule = rule_for_lists(fitted, lower, upper, bounds_file, model)
     wanted = _wanted_users(fitted, users, from_file, column, header)
     batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
     batches = fitted.recommend_batches(
-        wanted, length, exclude_seen=not with_seen, output="polars", batch_size=batch_size
+        wanted, length, exclude_seen=not with_seen, output="polars", batch_size=batch_size, bounds=rule
     )
     users_asked = fitted.user_ids_.ids if wanted is None else wanted
     mixed = mixed_columns(user=users_asked, item=fitted.item_ids_.ids)
@@ -65,7 +75,9 @@ def recommend(
             with_list += int((rows["rank"] == 1).sum())
             done(batch_size)
     without = len(users_asked) - with_list
-    if without and not with_seen and fitted.on_unknown == "mean":  # then only those who have rated everything
+    if without and fitted.fitted_.rule is not None:
+        say(f"Note: {without:,} of {len(users_asked):,} users have no unseen item with a range, and get no list.")
+    elif without and not with_seen and fitted.on_unknown == "mean":  # then only those who have rated everything
         say(
             f"Note: {without:,} of {len(users_asked):,} users have rated every item and get no list; "
             "--with-seen lists them, too."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import AskedBounds, with_ranges
 from boundrec.cli.console import say
 from boundrec.registry import command_name
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 EXAMPLES = """Examples:
 
 boundrec report model.safetensors ratings.csv -o report.html
+
+boundrec report model.safetensors flights.csv --rating passengers --lower 0 --upper seats
 
 boundrec report model.safetensors test.parquet -o report.html --rating stars
 """
@@ -33,20 +36,25 @@ def report(
     item: options.ItemColumn = None,
     rating: options.RatingColumn = None,
     header: options.Header = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
+    bounds_file: options.BoundsFile = None,
 ) -> None:
     """Write a page about a model and ratings that needs nothing but itself.
 
-    Convergence, error by rating and by number of ratings, ranges and their widths, the surest and least sure items.
+    Convergence, error by rating and by number of ratings, ranges and their widths, the pairs nearest to
+    their ends, the surest and least sure items.
     """
     import boundrec
     from boundrec.cli.rating_tables import ColumnNames, read_table
     from boundrec.files import whole_file
     from boundrec.report.model import write_page
 
-    options.check_output(output, "report", model, ratings)
+    within = AskedBounds(None, lower, upper, bounds_file)
+    options.check_output(output, "report", model, ratings, bounds_file)
     fitted = boundrec.load(model)
-    rows = read_table(ratings, ColumnNames(user, item, rating), header)
-    rows = rows.with_ids_like(fitted.user_ids_, fitted.item_ids_)
+    rows = read_table(ratings, ColumnNames(user, item, rating, **within.of_rows()), header)
+    rows = with_ranges(rows.with_ids_like(fitted.user_ids_, fitted.item_ids_), fitted, within, model)
     source = "standard input" if str(ratings) == "-" else ratings.name
     page = write_page(fitted, command_name(fitted), source, _judge(fitted, rows))
     with whole_file(output) as file:
@@ -67,9 +75,8 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
     if drawn.size > MOST_RATINGS:
         drawn = np.sort(np.random.default_rng(0).choice(drawn.size, MOST_RATINGS, replace=False))
     users, items = rows.users.at(drawn), rows.items.at(drawn)
-    found = {
-        name: column.to_numpy() for name, column in answers(model, pair_array(users.column(), items.column())).items()
-    }
+    answered = answers(model, pair_array(users.column(), items.column()), rows.ends and rows.ends.take(drawn))
+    found = {name: column.to_numpy() for name, column in answered.items()}
     return Judged(
         users=_rows(model.user_ids_, model.fitted_.users.trained, users),
         items=_rows(model.item_ids_, model.fitted_.items.trained, items),
@@ -78,6 +85,7 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
         std=found.get("std"),
         lower=found.get("lower"),
         upper=found.get("upper"),
+        pairs=(users.column(), items.column()),
         seen=Learnt.by(model).seen,
         drawn_from=rows.values.size,
     )

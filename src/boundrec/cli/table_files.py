@@ -135,7 +135,7 @@ class TableFile:
         """Whether the first line names the columns: as told, or when nothing in it is a number."""
         if self.format != "delimited":
             return True
-        return not any(map(_is_number, self.first_line)) if self.header is None else self.header
+        return not any(map(is_number, self.first_line)) if self.header is None else self.header
 
     @cached_property
     def columns(self) -> list[str]:
@@ -302,7 +302,8 @@ def _may_be_nested(frame: pl.DataFrame) -> bool:
     return any(column.str.contains(r"^\s*[\[{]").any() for column in frame.get_columns())
 
 
-def _is_number(field: str) -> bool:
+def is_number(field: str) -> bool:
+    """Whether a field is one that Python reads as a number, which may not be finite."""
     try:
         float(field)
     except ValueError:

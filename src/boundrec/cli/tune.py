@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from boundrec.cli import options
+from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import print_json, print_table, say
-from boundrec.cli.model_request import (
-    UNKNOWN,
-    Ends,
-    Request,
-    as_typed,
-    choose_bounds,
-    parse_settings,
-    parse_value,
-    read_bounds,
-)
+from boundrec.cli.model_request import Request, parse_settings, parse_value
 from boundrec.cli.options import Duplicated
 from boundrec.registry import entry_of_command
 
@@ -34,6 +26,8 @@ EXAMPLES = """Examples:
 boundrec tune ratings.csv
 
 boundrec tune ratings.csv --k 10,20,40
+
+boundrec tune flights.csv --rating passengers --lower 0 --upper seats --k 4,8 --grid noise_growth=auto,0.5,1
 
 boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=auto,0.05,0.1 --grid slack=1,1.5
 """
@@ -62,6 +56,9 @@ def tune(
     rating: options.RatingColumn = None,
     header: options.Header = None,
     bounds: options.Bounds = None,
+    lower: options.Lower = None,
+    upper: options.Upper = None,
+    bounds_file: options.BoundsFile = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = options.USUAL_MODEL,
     sweeps: options.Sweeps = None,
@@ -83,23 +80,24 @@ def tune(
     from boundrec.cli.rating_tables import ColumnNames, read_table
 
     fixed = parse_settings(settings)
-    typed = read_bounds(bounds) or UNKNOWN
+    within = AskedBounds(bounds, lower, upper, bounds_file)
+    typed = within.typed()
     tried = list(_grid(k, grid, model, fixed))
     asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
     held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
-    table = read_table(ratings, ColumnNames(user, item, rating, by_time), header).settled(duplicates)
-    ends = choose_bounds(bounds, table)
+    columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
+    table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates))
     parts = held_out.divide(table, share, seed)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, ends, None)
+    trial = held_out.Trial.of(parts, limits, None)
     trivial = held_out.measure_trivial(trial)
     names = [_pairs({"k": factors, **values}) for factors, values in tried]
-    found = held_out.try_all([(name, one.with_bounds(ends)) for name, one in zip(names, asked, strict=True)], trial)
+    found = held_out.try_all([(name, one.within(limits)) for name, one in zip(names, asked, strict=True)], trial)
     rows = [Candidate(*which, result) for which, result in zip(tried, found.results, strict=False)]
     rows.sort(key=lambda row: held_out.by_error(row.measured))
     best = None
     if rows and rows[0].measured.error is None:
-        data = _data_words(ratings, table, header, ends, duplicates)
+        data = _data_words(ratings, table, header, within.words(limits), duplicates)
         best = shlex.join(["boundrec", "fit", *data, *_model_words(model, rows[0], fixed, sweeps, seed)])
     _show_grid(rows, trivial, best, json)
     found.end("candidate")
@@ -161,13 +159,13 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _data_words(
-    ratings: Path, table: RatingTable, header: bool | None, bounds: Ends, duplicates: Duplicated
+    ratings: Path, table: RatingTable, header: bool | None, bounds: list[str], duplicates: Duplicated
 ) -> list[str]:
     words = [str(ratings), "-o", "model.safetensors"]
     words += [] if header is None else ["--header" if header else "--no-header"]
     for role in ("user", "item", "rating"):
         words += [f"--{role}", table.read.names[role]]
-    words += ["--bounds", *map(as_typed, bounds)]
+    words += bounds
     return words + (["--duplicates", duplicates.value] if duplicates is not Duplicated.RAISE else [])
 
 

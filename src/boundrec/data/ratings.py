@@ -45,7 +45,7 @@ class RatingsError(ValueError):
     message
         What is wrong, where, and what to do about it.
     flaw
-        "bounds", "duplicates" or another word for what is wrong.
+        "bounds", "duplicates", "ranges" or another word for what is wrong.
     count, total
         Of how many ratings, and how many there are.
     rows
@@ -256,6 +256,7 @@ class Ratings:
         items: tuple[IdIndex, NDArray[np.int32]],
         y: Any,
         duplicates: str = "raise",
+        ends: Ends | None = None,
     ) -> Ratings:
         """Read ratings whose ids are numbered already, as `IdIndex.encode` does it, and keep which row each is.
 
@@ -267,16 +268,18 @@ class Ratings:
             One finite number for each rating.
         duplicates
             As in `from_pairs`; the row of several is the last one's.
+        ends
+            The range of each rating, where pairs have ranges of their own.
         """
         _check_duplicates_option(duplicates)
         values = read_numbers(y, "y", "rating")
         if values.size == 0:
             raise ValueError("y is empty: give at least one rating")
+        _check_ends_length(ends, values.size)
         for kind, (index, codes) in (("user", users), ("item", items)):
             _check_codes(kind, codes, len(index), "y")
-        return _assemble(
-            _Entries(users[1], items[1], values, np.empty(0)), users[0], items[0], duplicates, keep_rows=True
-        )
+        entries = _Entries(users[1], items[1], values, np.empty(0), ends)
+        return _assemble(entries, users[0], items[0], duplicates, keep_rows=True)
 
     @classmethod
     def from_sparse(
@@ -550,7 +553,7 @@ def _assemble(
     if repeated.any():
         if duplicates == "raise":
             _refuse_duplicates(repeated, order, entries, users, items)
-        _check_one_range(repeated, duplicates, entries, users, items)
+        _check_one_range(repeated, duplicates, order, entries, users, items)
         entries = _merged(entries, np.flatnonzero(np.concatenate(([True], ~repeated))), duplicates)
         order = order[np.flatnonzero(np.concatenate((~repeated, [True])))]
     rows = order if keep_rows else None
@@ -563,7 +566,12 @@ def _assemble(
 
 
 def _check_one_range(
-    repeated: NDArray[np.bool_], duplicates: str, entries: _Entries, users: IdIndex, items: IdIndex
+    repeated: NDArray[np.bool_],
+    duplicates: str,
+    order: NDArray[np.integer],
+    entries: _Entries,
+    users: IdIndex,
+    items: IdIndex,
 ) -> None:
     """The mean of a pair's ratings has no range where theirs differ."""
     if entries.ends is None or duplicates != "mean":
@@ -575,10 +583,10 @@ def _check_one_range(
         raise RatingsError(
             f"pairs that come more than once with different ranges: {np.count_nonzero(differ)} (first: "
             f'{_pair_name(pair)}); pass duplicates="last", or give each pair once',
-            "duplicates",
+            "ranges",
             int(np.count_nonzero(differ)),
             entries.values.size,
-            (),
+            (int(order[first]), int(order[first + 1])),
             pair,
         )
 

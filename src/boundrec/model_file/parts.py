@@ -266,7 +266,7 @@ def _restore_rule(source: Source, name: str) -> Any:
     if kind == "ByFunction":
         if not callable(source.bounds):
             raise ValueError(
-                "its ranges come from a function, which files do not hold: pass it again, load(path, bounds=function)."
+                "its ranges come from a function, which files do not hold: in Python, pass that to load as its bounds."
             )
         return ByFunction(source.bounds)
     if kind == "WithRows" and len(more) in (0, 2) and all(isinstance(one, str) for one in more):

@@ -18,6 +18,8 @@ from boundrec.top_n import Seen
 
 #: Items in each of the two lists, and the ratings that an item needs to be in a list by its error.
 LISTED, ENOUGH = 8, 5
+#: Ranges that are drawn one by one.
+DRAWN = 40
 MEANING = {
     "std": "std is the mean standard deviation of an item's ratings around their predictions, as the model sees it.",
     "width": "width is the mean width of the ranges of an item's ratings.",
@@ -39,6 +41,7 @@ class Judged:
     std: Floats | None
     lower: Floats | None
     upper: Floats | None
+    pairs: tuple[Any, Any]  # the ids of users and of items
     seen: Seen  # what the model was fitted to
     drawn_from: int  # of how many ratings these are a random part
 
@@ -182,7 +185,44 @@ def _ranges(model: Any, judged: Judged) -> str:
         "Where predictions and ratings lie in their ranges, from the lower end to the upper.",
     )
     widths = "" if alike else figure(as_svg(plots.widths(width)), "Widths of the ranges.")
-    return f'<p>{text}</p>{_coverage(judged)}<div class="pair">{places}{widths}</div>'
+    own = "" if alike else _drawn_in_ranges(judged) + _nearest_to_ends(judged)
+    return f'<p>{text}</p>{_coverage(judged)}<div class="pair">{places}{widths}</div>{own}'
+
+
+def _drawn_in_ranges(judged: Judged) -> str:
+    """Some ranges one by one, from the narrowest to the widest."""
+    assert judged.lower is not None
+    assert judged.upper is not None
+    by_width = np.argsort(judged.upper - judged.lower, kind="stable")
+    some = by_width[np.unique(np.linspace(0, by_width.size - 1, DRAWN).astype(int))]
+    of_pairs = (judged.ratings, judged.predictions, judged.lower, judged.upper)
+    return figure(
+        as_svg(plots.in_their_ranges(*(column[some] for column in of_pairs))),
+        f"{some.size} pairs, each in its own range, from the narrowest to the widest: predictions lie on their bars.",
+    )
+
+
+def _nearest_to_ends(judged: Judged) -> str:
+    """The pairs whose predictions are nearest to an end of their range, by the range's width."""
+    assert judged.lower is not None
+    assert judged.upper is not None
+    width = judged.upper - judged.lower
+    wide = np.flatnonzero(width > 0)
+    place = (judged.predictions - judged.lower)[wide] / width[wide]
+    order = wide[np.argsort(place, kind="stable")]
+    some = min(LISTED, max(1, order.size // 2))
+    shown = {
+        "pair": [f"{user} × {item}" for user, item in zip(*judged.pairs, strict=True)],
+        "rating": judged.ratings,
+        "predicted": judged.predictions,
+        "lower": judged.lower,
+        "upper": judged.upper,
+    }
+    return (
+        "<p>The pairs whose predictions are nearest to an end of their range, as a share of its width:</p>"
+        f'<div class="pair"><div><h3>Nearest to the upper end</h3>{_item_table(shown, order[::-1][:some])}</div>'
+        f"<div><h3>Nearest to the lower end</h3>{_item_table(shown, order[:some])}</div></div>"
+    )
 
 
 def _alike(values: Floats) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from boundrec.arrays import Codes, Floats
 from boundrec.files import whole_file
+from boundrec.notes import four_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,7 @@ class Compared(Protocol):
 
 
 def write_comparison(
-    results: Sequence[Compared], bounds: tuple[float | None, float | None], n_test: int, output: Path
+    results: Sequence[Compared], bounds: tuple[float | None, float | None] | None, n_test: int, output: Path
 ) -> None:
     """Draw a comparison to a PNG, SVG or PDF file, by its ending, which is written whole or not at all."""
     canvas = draw_comparison(results, bounds, n_test)
@@ -87,8 +88,13 @@ def write_comparison(
         save(canvas, file, output.suffix[1:].lower())
 
 
-def draw_comparison(results: Sequence[Compared], bounds: tuple[float | None, float | None], n_test: int) -> Canvas:
-    """Two panels with a line for each model, the best first: its error, and where its predictions lie."""
+def draw_comparison(
+    results: Sequence[Compared], bounds: tuple[float | None, float | None] | None, n_test: int
+) -> Canvas:
+    """Two panels with a line for each model, the best first: its error, and where its predictions lie.
+
+    Without bounds every pair has a range of its own, and predictions lie somewhere from its lower end, 0, to 1.
+    """
     canvas = new_canvas(2.2 + 0.6 * len(results))
     canvas.get_layout_engine().set(hspace=0.06)  # type: ignore[union-attr, call-arg]
     upper, lower = canvas.subplots(2, 1)
@@ -109,7 +115,7 @@ def _draw_errors(axes: Axes, results: Sequence[Compared], n_test: int) -> None:
     room = (high - low) or 0.1 * high or 1.0
     for place, value in enumerate(values):
         axes.plot(value, place, "o", color=BLUE if place == 0 else GREY, markersize=8)
-        label = axes.annotate(f"{value:.4f}", (value, place), (9, 0), textcoords="offset points", va="center")
+        label = axes.annotate(four_digits(value), (value, place), (9, 0), textcoords="offset points", va="center")
         label.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
     axes.hlines(range(len(values)), low - 0.1 * room, high + 0.3 * room, GREY, ":", linewidth=1, alpha=0.5)
     axes.set_xlim(low - 0.1 * room, high + 0.3 * room)
@@ -117,7 +123,9 @@ def _draw_errors(axes: Axes, results: Sequence[Compared], n_test: int) -> None:
     axes.set_xlabel(f"RMSE on {n_test:,} ratings")
 
 
-def _draw_reach(axes: Axes, results: Sequence[Compared], bounds: tuple[float | None, float | None]) -> None:
+def _draw_reach(axes: Axes, results: Sequence[Compared], bounds: tuple[float | None, float | None] | None) -> None:
+    own = bounds is None
+    bounds = bounds or (0.0, 1.0)
     for place, result in enumerate(results):
         least, low, middle, high, most = result.reach
         colour = RED if result.outside else GREEN
@@ -134,6 +142,10 @@ def _draw_reach(axes: Axes, results: Sequence[Compared], bounds: tuple[float | N
             axes.axvline(end, color="black", linestyle="--", linewidth=1)
             axes.axvspan(end, outer, color="black", alpha=0.06, linewidth=0)
     axes.set_title("Where predictions lie (red: also outside)", loc="left", fontsize=11, fontweight="bold")
+    if own:
+        axes.set_xticks([0, 1], ["lower end", "upper end"])
+        axes.set_xlabel("place in the pair's own range (far ones cut off):\nall, 5 to 95 %, median")
+        return
     names = " and ".join(f"{end:g}" for end in ends)
     dashed = f"\ndashed: the bounds, {names}" if ends else ""
     axes.set_xlabel(f"predicted rating: all, 5 to 95 %, median{dashed}")
@@ -257,6 +269,23 @@ def places_in_range(ratings: Floats, predictions: Floats, lower: Floats, upper: 
         axes.axvline(end, color="black", linestyle="--", linewidth=1)
     axes.set_xticks([0, 0.5, 1], ["lower end", "middle", "upper end"])
     axes.set_ylabel("share")
+    axes.legend(frameon=False)
+    return canvas
+
+
+def in_their_ranges(ratings: Floats, predictions: Floats, lower: Floats, upper: Floats) -> Canvas:
+    """Some pairs side by side: a bar for the range of each, its prediction and its rating on it."""
+    canvas, axes = one_panel()
+    places = np.arange(len(ratings))
+    axes.vlines(places, lower, upper, GREEN, linewidth=4, alpha=0.35)
+    axes.plot(places, ratings, "x", color=GREY, markersize=4, label="rating")
+    axes.plot(places, predictions, "o", color=BLUE, markersize=3.5, label="prediction")
+    highest = np.max(np.abs([lower, upper]), axis=0)
+    if highest.max() > 20 * max(float(np.median(highest)), np.finfo(float).tiny):
+        axes.set_yscale("symlog", linthresh=max(float(np.quantile(highest, 0.05)), 1e-9 * float(highest.max())))
+    axes.set_xticks([])
+    axes.set_xlabel("pairs, by the width of their range")
+    axes.set_ylabel("range")
     axes.legend(frameon=False)
     return canvas
 
