@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 import boundrec
 from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF
+from boundrec.data.ratings import Pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
