@@ -312,7 +312,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
 
     def predict_range(self, X: Any, *, lower: Any = None, upper: Any = None) -> tuple[Floats, Floats]:
         """The range of each pair of ids: what its prediction can be at least and at most."""
-        return self.fitted_.ranges.interval(self._pairs(X, lower, upper))
+        pairs = self._pairs(X, lower, upper)
+        return self.fitted_.ranges.interval(pairs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lower: Any = None, upper: Any = None) -> float:
         """R², the share of the ratings' variance that is explained; ranges as in `predict`."""

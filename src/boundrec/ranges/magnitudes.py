@@ -24,6 +24,8 @@ NOTHING = 1e-6
 FILLED = 2.5
 #: Ratings are constant that vary by less than this share of their mean; their unit is this part of the half-width.
 CONSTANT, CONSTANT_SHARE = 1e-12, 20.0
+#: Fewer ratings than these do not tell how they vary.
+TELLING = 10
 #: How many times the room left to a tail the fit's reach may be.
 STEEPEST_TAIL = 10.0
 #: A product this far past its limit, relative to it, is still inside: rounding.
@@ -53,6 +55,8 @@ def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floa
     beyond its reach is kept. ``counts`` are the ratings' own weights, if they have any.
     """
     data, weights = ratings.by_user.data, counts if counts.size else None
+    if (data.size if weights is None else np.count_nonzero(weights)) < TELLING:
+        return None
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
     half, mean = (high - low) / 2, float(np.average(data, weights=weights))
     spread = float(np.sqrt(np.average((data - mean) ** 2, weights=weights)))
