@@ -25,6 +25,8 @@ Bounds = tuple[float | None, float | None]
 Link = Literal["log1p"]
 #: A rating outside its own range is kept, but no further from its centre than so many half-widths.
 FARTHEST = 10.0
+#: An end as near to that of the whole range, relative to its width, is that end.
+ROUNDING = 1e-12
 #: A weight to divide by, of ratings that count next to nothing.
 LEAST_WEIGHT = 1e-100
 
@@ -99,12 +101,15 @@ class Scale:
         return self.unlinked(values)
 
     def interval(self, low: Floats, high: Floats, pairs: Pairs) -> tuple[Floats, Floats]:
-        """Both ends of a range, as ratings; rounding never takes them past a declared end."""
+        """Both ends of a range, as ratings; rounding takes them neither past a declared end nor short of it."""
         if self.is_plain:
             return low, high
         lower, upper = pairs.ends or (self.lower, self.upper)
-        low, high = (np.clip(self.to_rating(end, pairs), lower, upper) for end in (low, high))
-        return low, high
+        least, most = (np.clip(self.to_rating(end, pairs), lower, upper) for end in (low, high))
+        if self.width is not None:
+            whole = self.width * (1 - ROUNDING)
+            least, most = np.where(low <= -whole, lower, least), np.where(high >= whole, upper, most)
+        return least, most
 
     # --- ratings to learn from ------------------------------------------------------------------------------------
 
