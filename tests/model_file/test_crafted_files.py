@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 import boundrec
 from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF
-from boundrec.data.ratings import Pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -271,8 +271,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
     )
     noise_growth_ = learned(
         lambda fitted: None if answers.bounded(fitted).scale.width is None else answers.bounded(fitted).scale.growth,
-        "p of ``noise_growth``, learnt or as given (of a sampler the mean of the kept draws); None where pairs share one "
-        "range.",
+        "p of ``noise_growth``, learnt or as given (of a sampler the mean of the kept draws); None where pairs share "
+        "one range.",
     )
     # --- predictions ----------------------------------------------------------------------------------------
 
