@@ -211,9 +211,10 @@ def part(name: str, data: Dataset) -> Part:
 def _need(ratios: dict[str, Any]) -> str:
     chosen, default = ratios[CHOSEN], ratios["BayesianMBMF (K = 20)"]
     gain = 1 - chosen[0] / default[0]
+    verdict = "K is worth choosing" if gain > 0.05 else "K need hardly be chosen"
     return (
         f"With K as it comes, 20, the ratios are {default[0]:.3f} and {default[1]:.3f}; with K chosen {chosen[0]:.3f} "
-        f"and {chosen[1]:.3f}. So K need {'hardly ' if gain < 0.05 else ''}be chosen: that gains {gain:.1%} of the RMSE."
+        f"and {chosen[1]:.3f}. {verdict}: that gains {gain:.1%} of the RMSE."
     )
 
 

@@ -289,9 +289,9 @@ class RangeSettings(Settings):
         rule=_check_magnitudes,
         meaning='``"auto"``: from history when it is given, else from the bounds where the ratings fill them, else '
         'from the ratings, with tails led into the declared ends. ``"range"``: one range for all. ``"history"``: '
-        'from past ratings, or from the training ratings when none are given. ``"paper"``: as "auto", but history may pass the '
-        "declared bounds, as published. Or a pair of mappings (user id -> magnitude, item id -> "
-        "magnitude).",
+        'from past ratings, or from the training ratings when none are given. ``"paper"``: as "auto", but history '
+        "may pass the declared bounds, as published, and wide bounds are the scale. Or a pair of mappings (user id -> "
+        "magnitude, item id -> magnitude).",
     )
     history_share: float = setting(
         default=0.1,
