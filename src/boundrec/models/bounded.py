@@ -148,7 +148,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         bounds = scale.bounds(self._declared())
         ranges = None
         around_data = self.magnitudes == "auto" and self.form == "c" and self._in_ball()
-        if around_data and past is None and bounds != (None, None):
+        if around_data and past is None:
             ranges = magnitudes_of_data(bounds, own, ratings.by_user.weights, slack)
         if ranges is None:
             ranges = self._ranges_by_rule(bounds, own, past, from_matrix)

@@ -287,11 +287,12 @@ class RangeSettings(Settings):
     magnitudes: Magnitudes = setting(
         default="auto",
         rule=_check_magnitudes,
-        meaning='``"auto"``: from history when it is given, else from the bounds where the ratings fill them, else '
-        'from the ratings, with tails led into the declared ends. ``"range"``: one range for all. ``"history"``: '
-        'from past ratings, or from the training ratings when none are given. ``"paper"``: as "auto", but history '
-        "may pass the declared bounds, as published, and wide bounds are the scale. Or a pair of mappings (user id -> "
-        "magnitude, item id -> magnitude).",
+        meaning='``"auto"``: from history when it is given, else from the bounds where the ratings fill them, and '
+        "otherwise from the ratings: the fit lives around them, and each of its tails is led into its own declared "
+        'end. ``"range"``: the declared range for all, whatever the ratings fill of it. ``"history"``: from past '
+        'ratings, or from the training ratings when none are given. ``"paper"``: as "auto", but history may pass the '
+        "declared bounds, as published. Or a pair of mappings (user id -> magnitude, item id -> "
+        "magnitude).",
     )
     history_share: float = setting(
         default=0.1,
