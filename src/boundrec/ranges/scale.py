@@ -25,8 +25,8 @@ Bounds = tuple[float | None, float | None]
 Link = Literal["log1p"]
 #: A rating outside its own range is kept, but no further from its centre than so many half-widths.
 FARTHEST = 10.0
-#: An end as near to that of the whole range, relative to its width, is that end.
-ROUNDING = 1e-12
+#: What lies within this of an end of the whole range, as a part of it, is that end.
+ROUNDING = 1e-9
 #: A weight to divide by, of ratings that count next to nothing.
 LEAST_WEIGHT = 1e-100
 
@@ -101,15 +101,15 @@ class Scale:
         return self.unlinked(values)
 
     def interval(self, low: Floats, high: Floats, pairs: Pairs) -> tuple[Floats, Floats]:
-        """Both ends of a range, as ratings; rounding takes them neither past a declared end nor short of it."""
+        """Both ends of a range, as ratings; rounding never takes them past a declared end, nor just short of it."""
         if self.is_plain:
             return low, high
         lower, upper = pairs.ends or (self.lower, self.upper)
-        least, most = (np.clip(self.to_rating(end, pairs), lower, upper) for end in (low, high))
-        if self.width is not None:
-            whole = self.width * (1 - ROUNDING)
-            least, most = np.where(low <= -whole, lower, least), np.where(high >= whole, upper, most)
-        return least, most
+        ends = tuple(np.clip(self.to_rating(end, pairs), lower, upper) for end in (low, high))
+        if self.width is None:
+            return ends[0], ends[1]
+        whole = (1 - ROUNDING) * self.width
+        return np.where(low <= -whole, lower, ends[0]), np.where(high >= whole, upper, ends[1])
 
     # --- ratings to learn from ------------------------------------------------------------------------------------
 
