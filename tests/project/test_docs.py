@@ -4,6 +4,7 @@ import csv
 import doctest
 import importlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -204,3 +205,25 @@ def test_slips_that_the_code_refers_to_are_on_the_page():
     referred = set(re.findall(r"(?:slip|resolution)s? A(\d+)", sources))
     assert referred
     assert referred <= set(re.findall(r"^\| A(\d+) ", PAPER, re.MULTILINE))
+
+
+# --- figures of ranges of pairs -------------------------------------------------------------------------------
+
+OWN_RANGES = ROOT / "benchmarks" / "results" / "own_ranges.json"
+
+
+@pytest.mark.skipif(not OWN_RANGES.exists(), reason="results are in the repository only")
+def test_the_figures_of_ranges_of_pairs_are_those_of_the_committed_results():
+    results = json.loads(OWN_RANGES.read_text(encoding="utf-8"))
+    measured = [{row[0]: row for row in results[name]["rows"]} for name in ("us_flights", "baseball")]
+    text = (DOCS / "own-ranges.md").read_text(encoding="utf-8")
+    head, _, *rows = re.search(r"<!-- own_ranges\.json -->\n((?:\|.*\n)+)", text)[1].splitlines()
+    assert head.count("|") == 8
+    assert len(rows) > 8
+    for line in rows:
+        method, *shown = (entry.strip(" *") for entry in line.strip("|").split("|"))
+        figures = [[row[method][at] for at in (1, 3, 4)] for row in measured]
+        for entry, value in zip(shown, figures[0] + figures[1], strict=True):
+            percent = value.endswith("%")
+            assert rounded_as(entry.removesuffix(" %"), value.removesuffix("%")), (method, entry, value)
+            assert percent is (entry.endswith("%") or entry == "0"), (method, entry)

@@ -82,7 +82,7 @@ def range_columns(X: Any, names: tuple[str, str] | None) -> tuple[Any, Any, Any]
     if len(ids) != 2 or len(columns) != 4:
         raise ValueError(
             f"X has the columns {', '.join(map(repr, columns))}: give it two columns of ids, and the ranges in {low!r} "
-            f"and {high!r}"
+            f"and {high!r}, or pass lower= and upper= beside it"
         )
     return frame.select(ids).to_native(), frame[low].to_native(), frame[high].to_native()
 

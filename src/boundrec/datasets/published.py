@@ -29,8 +29,17 @@ POINTS = (0, 1, 2, 3, 5)  # by behaviour: none, click, collect, cart, payment
 #: in a way it does not know.
 DAMAGE = (ValueError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error)
 
-#: Arrays of an .npz file and what they hold; the last may be missing.
-ARRAYS: dict[str, type[np.number]] = {"user": np.int32, "item": np.int32, "rating": np.float64, "timestamp": np.int64}
+#: Arrays of an .npz file and what they hold; all but the first three may be missing.
+ARRAYS: dict[str, type[np.number]] = {
+    "user": np.int32,
+    "item": np.int32,
+    "rating": np.float64,
+    "timestamp": np.int64,
+    "lower": np.float64,
+    "upper": np.float64,
+}
+#: Arrays with a name for each code, and what a data set calls them.
+NAMES = {"user_names": "user_ids", "item_names": "item_ids"}
 
 
 @dataclass(frozen=True)
@@ -304,7 +313,10 @@ def _first_line(error: Exception) -> str:
 
 
 def read_npz(file: Path) -> dict[str, NDArray]:
-    """The arrays of a file by name: codes from 0, ratings, perhaps timestamps. ValueError says what is wrong."""
+    """The arrays of a file by name: codes from 0, ratings, perhaps timestamps, ranges and names.
+
+    ValueError says what is wrong.
+    """
     with zipfile.ZipFile(file) as archive:  # NumPy would not look at the checksum of an array it reads in part
         damaged = archive.testzip()
     if damaged:
@@ -314,6 +326,7 @@ def read_npz(file: Path) -> dict[str, NDArray]:
         if missing:
             raise ValueError(f"it has no array {min(missing)!r}")
         arrays = {name: _column(name, np.asarray(content[name])) for name in ARRAYS if name in content.files}
+        names = {name: np.asarray(content[name]) for name in NAMES if name in content.files}
     sizes = {array.size for array in arrays.values()}
     if len(sizes) > 1 or not arrays["rating"].size:
         raise ValueError("its arrays are not of one length, at least 1")
@@ -321,7 +334,15 @@ def read_npz(file: Path) -> dict[str, NDArray]:
     again = np.ones(user.size, dtype=bool)
     again[np.unique(user.astype(np.int64) * (int(item.max()) + 1) + item, return_index=True)[1]] = False
     _refuse("pair", np.column_stack((user, item)), again, "one that was rated before")
-    return arrays
+    if "lower" in arrays and "upper" not in arrays:
+        raise ValueError("its ranges have no upper end")
+    if "upper" in arrays:
+        arrays.setdefault("lower", np.zeros(arrays["upper"].size))
+    for name, values in names.items():
+        n_codes = int(arrays[name.removesuffix("_names")].max()) + 1
+        if values.shape != (n_codes,):
+            raise ValueError(f"its array {name!r} has the shape {values.shape}, not a name for each of {n_codes} codes")
+    return arrays | {NAMES[name]: values for name, values in names.items()}
 
 
 def _codes(name: str, codes: NDArray) -> NDArray:

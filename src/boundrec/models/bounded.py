@@ -269,6 +269,11 @@ class BoundedModel(RangeSettings, FactorisationModel):
         lambda fitted: fitted.found["infeasible_share"],
         "Share of the training ratings outside their own range, before ``on_contradiction`` saw to them.",
     )
+    noise_growth_ = learned(
+        lambda fitted: None if answers.bounded(fitted).scale.width is None else answers.bounded(fitted).scale.growth,
+        "p of ``noise_growth``, learnt or as given (of a sampler the mean of the kept draws); None where pairs share "
+        "one range.",
+    )
     # --- predictions ----------------------------------------------------------------------------------------
 
     @overload

@@ -282,7 +282,7 @@ def check_ends(ends: Ends, users: Column, items: Column, may_lack: bool = False)
     with np.errstate(over="ignore", invalid="ignore"):
         infinite = ~np.isfinite(lower) | ~np.isfinite(upper)
         flaws: tuple[tuple[Bools, str], ...] = (
-            (np.isnan(lower) | np.isnan(upper), "no range, or only half of one: add them, or give a default"),
+            (np.isnan(lower) | np.isnan(upper), "no ends, or only one: add them, or give a default"),
             (infinite, "an infinite end: a range of a pair's own has two ends (one for all may be open, (0, None))"),
             (lower > upper, "a lower end above the upper one: exchange them"),
             ((np.abs(lower) > LARGEST) | (np.abs(upper) > LARGEST), "an end too large to be squared: scale all"),
