@@ -183,7 +183,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         if chain:
             users.factors, items.factors, variance, rng = chain.users, chain.items, chain.variance, deepcopy(chain.rng)
         else:
-            mean = mean_share(start, users.csr.data) / answers.bounded(start).slack
+            mean = mean_share(start, users) / answers.bounded(start).slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
         burn_in, kept = self._to_keep(start, self.fitted_ if chain else None)
@@ -203,7 +203,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         assert start.ratings is not None
         half_widths = answers.bounded(start).radius(start.ratings.pairs())
         least = (LEAST_NOISE * float(half_widths.mean())) ** 2
-        return max(float(users.csr.data.var()), least, TINY)
+        return max(float(users.csr.data[users.csr.that_count()].var()), least, TINY)
 
     def _growing_noise(self, start: Fitted, guess: float) -> GrowingNoise | None:
         """How noise grows with the width of ranges, where that is to be sampled, too."""

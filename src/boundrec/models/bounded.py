@@ -149,7 +149,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
         ranges = None
         around_data = self.magnitudes == "auto" and self.form == "c" and self._in_ball()
         if around_data and past is None and bounds != (None, None):
-            ranges = magnitudes_of_data(bounds, own, ratings.by_user.weights, slack)
+            weights, counts = ratings.by_user.weights, own.by_user.that_count()  # a range of no width says nothing
+            ranges = magnitudes_of_data(bounds, own, (weights if weights.size else 1.0) * counts, slack)
         if ranges is None:
             ranges = self._ranges_by_rule(bounds, own, past, from_matrix)
         return replace(ranges, slack=slack, scale=scale)
