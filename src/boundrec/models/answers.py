@@ -233,8 +233,8 @@ def _highest(fitted: Fitted, rule: Rule, grid: Grid) -> Floats | None:
     longest = max(float(norms(fitted.users.factors).max()), float(np.sqrt(ranges.slack)) * ranges.unknown_user)
     most = np.minimum(longest * norms(fitted.items.factors), ranges.slack * ranges.radius(pairs))
     values = np.maximum(ranges.to_value(most, pairs), max(fitted.mean, fitted.items.means.max()))
-    upper = _ends(pairs).upper
-    found = ranges.scale.to_rating(values, pairs) + ROUNDING_OF_SCORES * np.abs(upper)
+    lower, upper = _ends(pairs)
+    found = ranges.scale.to_rating(values, pairs) + ROUNDING_OF_SCORES * np.maximum(np.abs(lower), np.abs(upper))
     return np.where(np.isnan(upper), -np.inf, np.minimum(found, upper))
 
 
