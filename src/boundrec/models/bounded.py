@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from boundrec.arrays import Floats
 from boundrec.data.columns import pair_columns, short
-from boundrec.data.ratings import Csr, Pairs, Ratings
+from boundrec.data.ratings import Csr, Ends, Pairs, Ratings
 from boundrec.models import answers
 from boundrec.models.estimator import Callback, FactorisationModel
 from boundrec.models.fitted import Fitted, FittedSide, learned
@@ -132,8 +132,6 @@ class BoundedModel(RangeSettings, FactorisationModel):
                 f"form={self.form!r}, magnitudes={short(self.magnitudes)}: where every pair has a range of its own, "
                 'that is its bound; pass form="c" and magnitudes="auto", or one range for all.'
             )
-        if self.link is not None:
-            ratings.check_bounds((0.0, None))
         if ratings.ends is None:
             ends = (open_end if end is None else end for end, open_end in zip(self._declared(), OPEN, strict=True))
             return Scale(self.link, None, 0.0, 1.0, *ends) if self.link else Scale()
@@ -201,6 +199,13 @@ class BoundedModel(RangeSettings, FactorisationModel):
     def _declared(self) -> Bounds:
         return (None, None) if rule_like(self.bounds) else check_bounds(self.bounds)
 
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None, ends: Ends | None = None) -> Ratings:
+        """Ratings to learn from; those that have no logarithm are refused where that is learnt."""
+        ratings = super()._read(X, y, sample_weight, ends)
+        if self.link is not None:
+            ratings.check_bounds((0.0, None))
+        return ratings
+
     def _read_in_ranges(
         self, rule: Rule | None, X: Any, y: Any, sample_weight: Any = None, lower: Any = None, upper: Any = None
     ) -> Ratings:
@@ -257,6 +262,12 @@ class BoundedModel(RangeSettings, FactorisationModel):
         """Refuse settings that make no sense, with a sentence each."""
         super().check_settings()
         check_count("n_factors", self.n_factors, 2)  # one factor leaves a sign and no angle (resolution A9)
+        low, _ = self._declared()
+        if self.link is not None and low is not None and low < 0:
+            raise ValueError(
+                f"bounds={short(self.bounds)} begin below 0, where link={self.link!r} has no logarithms: begin at 0, "
+                "or pass link=None."
+            )
 
     # --- what was learnt ------------------------------------------------------------------------------------
 

@@ -78,6 +78,13 @@ class Scale:
 
     def halves(self, ends: Ends) -> tuple[Floats, Floats]:
         """c and d of each pair, behind the link."""
+        if self.link is not None and (below := ends.lower < 0).any():
+            first = int(below.argmax())
+            raise ValueError(
+                f"{np.count_nonzero(below)} of {below.size} ranges begin below 0 (first: {ends.lower.item(first)} to "
+                f"{ends.upper.item(first)}), where link={self.link!r} has no logarithms: let them begin at 0, or pass "
+                "link=None."
+            )
         low, high = self.linked(ends.lower), self.linked(ends.upper)
         return low / 2 + high / 2, high / 2 - low / 2
 
