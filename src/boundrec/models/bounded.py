@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.arrays import Floats
+from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import pair_columns, short
 from boundrec.data.ratings import Csr, Ends, Pairs, Ratings
 from boundrec.models import answers
@@ -93,11 +93,13 @@ class BoundedModel(RangeSettings, FactorisationModel):
         self.check_settings()
         rule = self._rule(lower, upper)
         given = self._read_in_ranges(rule, X, y, sample_weight, lower, upper)
+        tell_unused(rule, given.users, given.items)
         ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
+        ratings, rule, outside = self._settle_own(ratings, rule)
         scale = self._choose_scale(ratings)
         ranges = self._choose_ranges(ratings, past, scale, from_matrix=issparse(X) or isinstance(X, Ratings))
-        ratings, ranges, rule, infeasible_share = self._settle(ratings, ranges, rule)
+        ratings, ranges, infeasible_share = self._settle(ratings, ranges, outside)
         if self.n_factors > min(ratings.n_users, ratings.n_items):
             warn(
                 f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
@@ -165,22 +167,30 @@ class BoundedModel(RangeSettings, FactorisationModel):
         cap = self.magnitudes != "paper"
         return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
 
-    def _settle(
-        self, ratings: Ratings, ranges: Ranges, rule: Rule | None
-    ) -> tuple[Ratings, Ranges, Rule | None, float]:
-        """Deal with ratings outside their own range, and tell their share; one warning says how many there are."""
-        if ratings.ends is not None:
-            settled, rule, outside = settle_own(ratings, rule, self.on_contradiction)
-            widened = ranges
-        else:
+    def _settle_own(self, ratings: Ratings, rule: Rule | None) -> tuple[Ratings, Rule | None, Bools | None]:
+        """Where pairs have ranges of their own, deal with ratings outside them before anything is made of these."""
+        if ratings.ends is None:
+            return ratings, rule, None
+        settled, rule, outside = settle_own(ratings, rule, self.on_contradiction)
+        self._tell(ratings, None, outside)
+        return settled, rule, outside
+
+    def _settle(self, ratings: Ratings, ranges: Ranges, outside: Bools | None) -> tuple[Ratings, Ranges, float]:
+        """Deal with ratings outside their range, unless that was done, and tell their share."""
+        settled, widened = ratings, ranges
+        if outside is None:
             settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
+            self._tell(ratings, ranges, outside)
         check_ranges_fit(widened, ratings.users, ratings.items, np.dtype(self.dtype))
+        return settled, widened, float(outside.mean())
+
+    def _tell(self, ratings: Ratings, ranges: Ranges | None, outside: Bools) -> None:
+        """One warning says how many ratings are kept that lie outside their own range."""
         if outside.any() and self.on_contradiction == "keep":
             warn(
                 f"{describe_contradictions(ratings, ranges, outside)} "
                 'Pass on_contradiction="widen" or "drop" to settle them.'
             )
-        return settled, widened, rule, float(outside.mean())
 
     # --- ranges of pairs ------------------------------------------------------------------------------------------
 
@@ -216,14 +226,16 @@ class BoundedModel(RangeSettings, FactorisationModel):
         ratings = self._read(X, y, sample_weight, ends)
         if ends is not None:
             return ratings
-        tell_unused(rule, ratings.users, ratings.items)
         users, items = ratings.users.ids[ratings.user_of_rating()], ratings.items.ids[ratings.by_user.indices]
         found = rule.ends(users, items)
         check_ends(found, users, items)
         return replace(ratings, ends=found)
 
-    def _read_parts(self, X: Any, y: Any = None) -> Ratings:
-        return self._read_in_ranges(rule_of(self.bounds), X, y)
+    def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
+        rule = rule_of(self.bounds)
+        if rule is None and trained.ends is not None:  # came as lower and upper; here they are columns
+            rule = WithRows()
+        return self._read_in_ranges(rule, X, y)
 
     def _pairs(self, X: Any, lower: Any = None, upper: Any = None) -> Pairs:
         """Row numbers of the ids in X, and the ranges of the pairs where they have their own."""

@@ -140,6 +140,12 @@ class PerPair(AnyRule):
         user, item = self.users.codes(users), self.items.codes(items)
         return lambda users, items: self._at(user[users], item[items])
 
+    def as_mapping(self) -> dict[tuple[Any, Any], tuple[float, float]]:
+        """The table as it may be given."""
+        users, items = np.divmod(self.keys, len(self.items))
+        pairs = zip(self.users.ids[users].tolist(), self.items.ids[items].tolist(), strict=True)
+        return dict(zip(pairs, zip(*(end.tolist() for end in self.range), strict=True), strict=True))
+
     def _at(self, user: Codes, item: Codes) -> Ends:
         wanted = user * len(self.items) + item
         place = np.minimum(np.searchsorted(self.keys, wanted), self.keys.size - 1)
@@ -197,6 +203,13 @@ class Widened(AnyRule):
 
     rule: Any
     pairs: PerPair
+
+    @classmethod
+    def of(cls, rule: Any, table: Mapping[tuple[Any, Any], Any]) -> Widened:
+        """A rule whose ranges of some pairs were widened, perhaps not for the first time."""
+        if isinstance(rule, Widened):
+            rule, table = rule.rule, {**rule.pairs.as_mapping(), **table}
+        return cls(rule, PerPair(table))
 
     def ends(self, users: Column, items: Column) -> Ends:
         """The widened range, or what the rule says."""
