@@ -88,7 +88,7 @@ class Problem:
         own = own or (lambda u: (self.lower[u, 0], self.upper[u, 0]))
         return {int(one): own(one) for one in ids}
 
-    def X(self, pairs):
+    def given(self, pairs):
         """Pairs as the form has them."""
         users, items = pairs.T
         low, high = self.lower[users, items], self.upper[users, items]
@@ -119,13 +119,13 @@ class Problem:
     def fit(self, model, **more):
         """The model fitted to the ratings."""
         settings = {**model.get_params(), "bounds": self.bounds, **more}
-        return type(model)(**settings).fit(self.X(self.rated), self.ratings, **self.beside(self.rated))
+        return type(model)(**settings).fit(self.given(self.rated), self.ratings, **self.beside(self.rated))
 
     def predict(self, model, pairs=None, **more):
         """Its predictions, in the shape of the matrices where none are asked for."""
         every = self.every_pair()
         found = model.predict(
-            self.X(every if pairs is None else pairs), **self.beside(every if pairs is None else pairs), **more
+            self.given(every if pairs is None else pairs), **self.beside(every if pairs is None else pairs), **more
         )
         return found.reshape(self.lower.shape) if pairs is None and not more else found
 

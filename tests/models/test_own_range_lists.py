@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from own_ranges import FORMS, MODELS, QUIET, problem_of, problems
 
 import naive
 from boundrec import MBMF, BayesianMBMF, PerItem, PerPair, PerUser, load
 from boundrec import top_n as search
+from own_ranges import FORMS, MODELS, QUIET, problem_of, problems
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in QUIET]
 
@@ -149,9 +149,7 @@ def test_equal_scores_come_in_the_order_of_the_items(form):
     lower[same], upper[:] = 3.0, problem.upper
     upper[same] = 3.0
     rated = tuple(problem.rated.T)
-    problem = replace(
-        problem, lower=lower, upper=upper, ratings=np.clip(problem.ratings, lower[rated], upper[rated])
-    )
+    problem = replace(problem, lower=lower, upper=upper, ratings=np.clip(problem.ratings, lower[rated], upper[rated]))
     for name in ("ball", "bayesian"):
         model = problem.fit(MODELS[name])
         for n in (1, 7, 60):
@@ -177,9 +175,13 @@ def test_pairs_without_a_range_are_left_out_and_said_once(name, kind):
     rule = {
         "pair": lambda: PerPair(table),
         "item": lambda: PerItem({i: ends for (u, i), ends in table.items() if u == 0}),
-        "function": lambda: lambda users, items: np.array(
-            [table.get((u, i), (np.nan, np.nan)) for u, i in zip(users.tolist(), items.tolist(), strict=True)]
-        ).T,
+        "function": lambda: (
+            lambda users, items: (
+                np.array(
+                    [table.get((u, i), (np.nan, np.nan)) for u, i in zip(users.tolist(), items.tolist(), strict=True)]
+                ).T
+            )
+        ),
     }[kind]()
     with (
         pytest.warns(UserWarning, match=r"pairs without a range are left out of the lists \(first: user") as said,
@@ -230,11 +232,11 @@ def test_frames_of_lists_carry_the_ranges_of_their_pairs(name, form):
     lower, upper = problem.lower[tuple(pairs.T)], problem.upper[tuple(pairs.T)]
     assert np.all((lower <= frame["lower"]) & (frame["lower"] <= frame["score"]))
     assert np.all((frame["score"] <= frame["upper"]) & (frame["upper"] <= upper))
-    low, high = model.predict_range(problem.X(pairs), **problem.beside(pairs))
+    low, high = model.predict_range(problem.given(pairs), **problem.beside(pairs))
     assert np.array_equal(low, frame["lower"])
     assert np.array_equal(high, frame["upper"])
     if name == "bayesian":
-        _, std = model.predict(problem.X(pairs), return_std=True)
+        _, std = model.predict(problem.given(pairs), return_std=True)
         assert np.array_equal(std, frame["std"])
 
 

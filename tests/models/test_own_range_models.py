@@ -7,11 +7,11 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from own_ranges import FORMS, MODELS, QUIET, inside, problem_of
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 
 from boundrec import MBMF, BayesianMBMF, PerItem, PerPair, PerUser, load
+from own_ranges import FORMS, MODELS, QUIET, inside, problem_of
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in QUIET]
 BOTH = ("ball", "bayesian")
@@ -92,7 +92,7 @@ def test_ranges_beside_the_rows_are_routed_to_fit_and_score(name):
         search.fit(problem.rated, problem.ratings, **beside)
     in_columns = replace(problem, form="columns")
     other = cross_validate(
-        clone(MODELS[name]).set_params(bounds="columns"), in_columns.X(problem.rated), problem.ratings, cv=3
+        clone(MODELS[name]).set_params(bounds="columns"), in_columns.given(problem.rated), problem.ratings, cv=3
     )
     assert np.array_equal(found["test_score"], other["test_score"])
     assert inside(
@@ -111,8 +111,8 @@ def test_a_clone_has_the_same_settings_and_learns_the_same(form):
     }
     assert repr(copied)  # a rule among the settings can be printed
     assert np.array_equal(problem.predict(problem.fit(copied)), problem.predict(problem.fit(model)))
-    fitted = model.fit(problem.X(problem.rated), problem.ratings, **problem.beside(problem.rated))
-    again = clone(fitted).fit(problem.X(problem.rated), problem.ratings, **problem.beside(problem.rated))
+    fitted = model.fit(problem.given(problem.rated), problem.ratings, **problem.beside(problem.rated))
+    again = clone(fitted).fit(problem.given(problem.rated), problem.ratings, **problem.beside(problem.rated))
     assert np.array_equal(problem.predict(again), problem.predict(fitted))
 
 
@@ -159,7 +159,7 @@ def test_a_file_holds_every_kind_of_rule(name, form, keep_ratings, tmp_path):
             one.partial_fit(new, [1.0, 4.0], **rows)
         assert np.array_equal(problem.predict(loaded), problem.predict(model))
     # A model from a file may be fitted again, and saved again.
-    again = loaded.fit(problem.X(problem.rated), problem.ratings, **problem.beside(problem.rated))
+    again = loaded.fit(problem.given(problem.rated), problem.ratings, **problem.beside(problem.rated))
     assert np.array_equal(problem.predict(again), problem.predict(problem.fit(MODELS[name])))
     again.save(path)
     assert np.array_equal(problem.predict(load(path, **given)), problem.predict(again))
@@ -194,18 +194,18 @@ def test_new_users_and_items_are_bounded_by_their_own_ranges(name, form):
     every = problem.every_pair()
     model = early.fit(MODELS[name], bounds=problem.bounds)
     before = early.predict(model)
-    view = model.fold_in(problem.X(pairs), ratings, **problem.beside(pairs))
+    view = model.fold_in(problem.given(pairs), ratings, **problem.beside(pairs))
     assert inside(problem.predict(view).ravel(), problem.lower.ravel(), problem.upper.ravel())
     assert np.array_equal(early.predict(model), before)  # the model itself stays as it was
     assert set(view.user_ids_.ids.tolist()) == set(pairs[:, 0].tolist())
-    model.partial_fit(problem.X(pairs), ratings, **problem.beside(pairs))
+    model.partial_fit(problem.given(pairs), ratings, **problem.beside(pairs))
     assert inside(problem.predict(model).ravel(), problem.lower.ravel(), problem.upper.ravel())
     items, scores = model.recommend(pairs[:, 0], n=50, **problem.listing)
     for user, row, values in zip(pairs[:, 0], items, scores, strict=True):
         row, values = row[row >= 0], values[row >= 0]
         assert inside(values, problem.lower[user, row], problem.upper[user, row])
     if name == "bayesian":
-        quantiles = model.predict_quantiles(problem.X(every), **problem.beside(every))
+        quantiles = model.predict_quantiles(problem.given(every), **problem.beside(every))
         assert inside(quantiles, problem.lower.reshape(-1, 1), problem.upper.reshape(-1, 1))
 
 
@@ -268,12 +268,12 @@ def test_ranges_are_widened_to_hold_their_ratings(name, form, tmp_path):
     if form not in WITH_ROWS:  # those ask for the range of a row in each prediction
         wider[tuple(problem.rated[rows].T)] = problem.ratings[rows]
     assert inside(problem.predict(model), problem.lower, wider)
-    _, high = model.predict_range(problem.X(problem.rated), **problem.beside(problem.rated))
+    _, high = model.predict_range(problem.given(problem.rated), **problem.beside(problem.rated))
     held = wider[tuple(problem.rated.T)]
     assert np.all(high <= held)
     if form not in WITH_ROWS:
         magnitudes = problem.fit(MODELS[name], on_contradiction="widen", magnitudes="range")
-        _, high = magnitudes.predict_range(problem.X(problem.rated))
+        _, high = magnitudes.predict_range(problem.given(problem.rated))
         assert np.allclose(high[rows], problem.ratings[rows])
     items, scores = model.recommend(n=50, exclude_seen=False, **problem.listing)
     for user, row, values in zip(model.user_ids_.ids, items, scores, strict=True):
@@ -314,13 +314,13 @@ def test_new_ratings_outside_their_range_are_dealt_with_as_in_a_fit(name, form, 
     for take in (model.fold_in, model.partial_fit):
         if how == "raise":
             with pytest.raises(ValueError, match=r"1 of .* ratings lie outside their own range"):
-                take(problem.X(pairs), outside, **problem.beside(pairs))
+                take(problem.given(pairs), outside, **problem.beside(pairs))
             continue
         if how == "keep":
             with pytest.warns(UserWarning, match="1 of .* ratings lie outside their own range"):
-                taken = take(problem.X(pairs), outside, **problem.beside(pairs))
+                taken = take(problem.given(pairs), outside, **problem.beside(pairs))
         else:
-            taken = take(problem.X(pairs), outside, **problem.beside(pairs))
+            taken = take(problem.given(pairs), outside, **problem.beside(pairs))
         assert inside(problem.predict(taken), problem.lower, wider)
         if how == "widen" and form in ("item", "pair", "function"):
             low, high = taken.fitted_.rule.ends(pairs[:1, 0], pairs[:1, 1])
@@ -337,12 +337,12 @@ def test_an_eval_set_is_evaluated_in_its_ranges(name, form):
     chosen = np.arange(len(problem.rated)) % 5 == 4
     train = replace(problem, rated=problem.rated[~chosen], ratings=problem.ratings[~chosen])
     pairs, ratings = problem.rated[chosen], problem.ratings[chosen]
-    X = problem.X(pairs)
+    X = problem.given(pairs)
     if form == "arguments":  # which have no place in an eval_set: ranges there come as columns
-        X = replace(problem, form="columns").X(pairs)
+        X = replace(problem, form="columns").given(pairs)
     model = type(MODELS[name])(**{**MODELS[name].get_params(), "bounds": problem.bounds, "n_iter_no_change": None})
-    model.fit(train.X(train.rated), train.ratings, eval_set=(X, ratings), **train.beside(train.rated))
-    predictions = model.predict(problem.X(pairs), **problem.beside(pairs))
+    model.fit(train.given(train.rated), train.ratings, eval_set=(X, ratings), **train.beside(train.rated))
+    predictions = model.predict(problem.given(pairs), **problem.beside(pairs))
     error = np.sqrt(np.mean((predictions - ratings) ** 2))
     if name == "ball":
         assert model.eval_errors_[-1] == pytest.approx(error)
@@ -367,7 +367,7 @@ def test_sampling_goes_on_where_it_stopped(form, growth):
     problem = made(form)
     settings = {"bounds": problem.bounds, "noise_growth": growth, "burn_in": 0, "dtype": "float64", "random_state": 0}
     half = BayesianMBMF(2, max_iter=4, n_kept=4, warm_start=True, **settings)
-    given = problem.X(problem.rated), problem.ratings
+    given = problem.given(problem.rated), problem.ratings
     half.fit(*given, **problem.beside(problem.rated)).fit(*given, **problem.beside(problem.rated))
     whole = BayesianMBMF(2, max_iter=8, n_kept=8, **settings).fit(*given, **problem.beside(problem.rated))
     assert np.allclose(problem.predict(half), problem.predict(whole), atol=1e-8)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from own_ranges import FORMS, MODELS, QUIET, inside, problem_of, problems
 
 from boundrec import MBMF, BayesianMBMF, PerItem, PerPair, PerUser
+from own_ranges import FORMS, MODELS, QUIET, inside, problem_of, problems
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in QUIET]
 
@@ -19,7 +19,7 @@ growths = st.sampled_from(["auto", 0.0, 0.5, 1.0])
 def keeps_its_promise(problem, model):
     """Whatever a model answers lies in the range of its pair."""
     every = problem.every_pair()
-    X, beside = problem.X(every), problem.beside(every)
+    X, beside = problem.given(every), problem.beside(every)
     lower, upper = problem.lower.ravel(), problem.upper.ravel()
     predictions, low, high = model.predict(X, return_range=True, **beside)
     assert inside(predictions, lower, upper)
@@ -104,7 +104,7 @@ def test_equal_ranges_are_one_sweep_of_the_sampler_with_that_one_range(form, gro
     difference = problem.predict(own).ravel() - plain.predict(problem.every_pair())
     assert np.abs(difference).max() <= 1e-8
     if growth != "auto":
-        X, beside = problem.X(problem.rated), problem.beside(problem.rated)
+        X, beside = problem.given(problem.rated), problem.beside(problem.rated)
         quantiles = own.predict_quantiles(X, **beside) - plain.predict_quantiles(problem.rated)
         assert np.abs(quantiles).max() <= 1e-8
         std = own.predict(X, return_std=True, **beside)[1] - plain.predict(problem.rated, return_std=True)[1]

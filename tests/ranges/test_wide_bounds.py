@@ -102,7 +102,13 @@ def lognormal(z):
     return np.minimum(np.exp(0.8 * z), 100.0)
 
 
-WIDE = [(small, (0, 100)), (small, (-5, 100)), (lognormal, (0, 100)), (lognormal, (0, 1000)), (lognormal, (-1000, 1000))]
+WIDE = [
+    (small, (0, 100)),
+    (small, (-5, 100)),
+    (lognormal, (0, 100)),
+    (lognormal, (0, 1000)),
+    (lognormal, (-1000, 1000)),
+]
 OPEN = [(small, (0, None)), (lognormal, (0, None)), (lambda z: -lognormal(z), (None, 0))]
 
 

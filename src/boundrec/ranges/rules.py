@@ -242,7 +242,14 @@ def rule_of(bounds: Any) -> Any:
     frame = _frame(bounds)
     if frame is not None:
         return _rule_of_frame(bounds, frame.columns)
-    return ByFunction(bounds) if callable(bounds) else None
+    if callable(bounds):
+        return ByFunction(bounds)
+    if rule_like(bounds):
+        raise ValueError(
+            f"bounds={short(bounds)}: give a pair such as (1, 5) or (0, None), None for no bounds, or a rule for ranges of "
+            "pairs, such as PerItem(...)."
+        )
+    return None
 
 
 def _rule_of_frame(table: Any, names: list[str]) -> Any:
@@ -259,7 +266,7 @@ def _rule_of_frame(table: Any, names: list[str]) -> Any:
 
 def rule_like(bounds: Any) -> bool:
     """Whether ``bounds`` is a rule, or meant to be one, rather than one range for all."""
-    if bounds is None or (isinstance(bounds, (tuple, list)) and not all(isinstance(one, str) for one in bounds)):
+    if bounds is None or (isinstance(bounds, (tuple, list)) and not any(isinstance(one, str) for one in bounds)):
         return False
     return not (isinstance(bounds, np.ndarray) or np.isscalar(bounds)) or isinstance(bounds, str)
 
