@@ -65,8 +65,7 @@ def load_or_refuse(path):
 def assert_sound(model, data):
     """Everything that a model can be asked answers with finite numbers, inside what it promises."""
     X = [*data[0], (0, -1), (-1, 100), (-1, -1)]
-    users, items = model._codes(X)
-    lower, upper = model._answering().ranges.interval(Pairs(users, items))
+    lower, upper = model._answering().ranges.interval(model._pairs(X))
     predictions = model.predict(X)
     assert np.isfinite(predictions).all()
     assert ((lower <= predictions) & (predictions <= upper)).all()

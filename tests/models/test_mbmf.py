@@ -94,7 +94,7 @@ def test_factors_keep_their_magnitudes_and_predictions_their_ranges(solver, cons
 def test_predictions_at_the_very_end_of_the_range_do_not_pass_it(dtype, data):
     """All ratings at one end push w·h against r·s, where rounding would show."""
     X, y = data
-    model = MBMF(2, bounds=(0.1, 0.7), dtype=dtype, max_iter=40, random_state=0, **PLAIN)
+    model = MBMF(2, bounds=(0.1, 0.7), magnitudes="range", dtype=dtype, max_iter=40, random_state=0, **PLAIN)
     quiet_fit(model, X, np.full(len(y), 0.7))
     prediction = model.predict(everything(model))
     assert np.all((prediction >= 0.1) & (prediction <= 0.7))
@@ -125,7 +125,8 @@ def test_dynamic_and_searched_steps_never_raise_the_objective(form, data):
 @given(data=rating_data())
 def test_the_reported_objective_is_the_squared_error_of_the_training_predictions(solver, constraint, data):
     X, y = data
-    model = MBMF(3, bounds=(1, 5), solver=solver, constraint=constraint, max_iter=3, random_state=0, **PLAIN)
+    settings = {"solver": solver, "constraint": constraint, "magnitudes": "range", **PLAIN}
+    model = MBMF(3, bounds=(1, 5), max_iter=3, random_state=0, **settings)
     quiet_fit(model, X, y)
     assert np.sum((model.predict(X) - y) ** 2) == pytest.approx(model.objectives_[-1], rel=1e-9, abs=1e-9)
 

@@ -250,7 +250,7 @@ def contradicted(form):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", BOTH)
 def test_ratings_outside_their_range_are_kept_and_counted(name, form):
-    problem, rows = contradicted(form)
+    problem, _ = contradicted(form)
     with pytest.warns(UserWarning, match=rf"3 of {len(problem.rated)} ratings lie outside their own range") as said:
         model = problem.fit(MODELS[name])
     assert len([one for one in said if "outside" in str(one.message)]) == 1

@@ -46,9 +46,11 @@ WIDEN = {"max_iter": 5, "on_contradiction": "widen", "random_state": 0}
 MORE_MODELS = {
     **MODELS,
     "plain": MBMF(3, bounds=(1, 5), biases=False, ridge=0, slack=1, **WIDEN),
-    "tilted up": MBMF(3, bounds=(0, None), biases=False, ridge=0, slack=1, **WIDEN),
-    "tilted down": MBMF(3, bounds=(None, 6), biases=False, ridge=0, slack=1, **WIDEN),
-    "bent": MBMF(3, bounds=(0, None), biases=True, ridge=0, slack=3, **WIDEN),
+    "tilted up": MBMF(3, bounds=(0, None), magnitudes="history", biases=False, ridge=0, slack=1, **WIDEN),
+    "tilted down": MBMF(3, bounds=(None, 6), magnitudes="history", biases=False, ridge=0, slack=1, **WIDEN),
+    "bent": MBMF(3, bounds=(0, None), magnitudes="history", biases=True, ridge=0, slack=3, **WIDEN),
+    "led up": MBMF(3, bounds=(0, None), biases=True, ridge=0, slack=3, **WIDEN),
+    "led": MBMF(3, bounds=(-20, 9), random_state=0, max_iter=5),
     "bent by history": MBMF(3, bounds=(1, 5), magnitudes="history", biases=False, ridge=0, slack=2, **WIDEN),
     "no bounds": MBMF(3, **WIDEN),
     "float32": MBMF(3, bounds=(1, 5), dtype="float32", **WIDEN),
@@ -327,7 +329,7 @@ def test_a_model_of_a_handful_of_ratings_recommends_what_it_predicts_highest(nam
 def test_an_item_whose_whole_range_lies_above_the_score_does_not_hide_others():
     pairs, ratings = [(0, 1), (3, 1), (2, 0), (2, 2), (3, 3), (1, 3), (3, 0)], [5, 1, 5, 4, 4, 2, 5]
     with pytest.warns(UserWarning, match="n_factors=5 is more than"):
-        model = MBMF(5, bounds=(None, 5), random_state=0).fit(pairs, ratings)
+        model = MBMF(5, bounds=(None, 5), magnitudes="history", random_state=0).fit(pairs, ratings)
     items, scores = model.recommend([1], n=3, exclude_seen=False)
     assert items.tolist() == [[0, 2, 3]]
     assert scores[0] == pytest.approx([4.998, 2.951, 2.045], abs=1e-3)

@@ -112,11 +112,21 @@ def test_one_sided_bounds_have_no_range_and_the_error_says_what_to_do():
         fit([1, 2, 3, 4, 5], bounds=(0, None), magnitudes="range")
 
 
-def test_one_sided_bounds_take_their_magnitudes_from_the_training_ratings_by_default():
+def test_one_sided_bounds_of_too_few_ratings_take_their_magnitudes_from_these():
     y = [1, 2, 3, 4, 50]
     automatic, explicit = fit(y, bounds=(0, None)), fit(y, bounds=(0, None), magnitudes="history")
     assert np.array_equal(automatic.user_magnitudes_, explicit.user_magnitudes_)
     assert len(set(automatic.user_magnitudes_)) > 1
+
+
+def test_one_sided_bounds_of_more_ratings_leave_the_fit_around_the_data():
+    X = [(user, item) for user in range(6) for item in range(4)]
+    y = [1.0 + (user * item) % 5 for user, item in X]
+    model = MBMF(2, bounds=(0, None), max_iter=2, random_state=0).fit(X, y)
+    lower, upper = model.predict_range(X)
+    assert len(set(model.user_magnitudes_)) == 1
+    assert lower.min() >= 0
+    assert upper == pytest.approx(np.full(24, np.mean(y) + 1.5 * 2.5 * np.std(y)))
 
 
 # --- history ------------------------------------------------------------------------------------------------

@@ -160,8 +160,10 @@ def _led_frame(ranges: Ranges, bounds: Bounds) -> Frame:
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
     room = min(frame.offset - low, high - frame.offset)
     reach = ranges.slack * ranges.unknown_user * ranges.unknown_item
-    alike = all(np.ptp(side) == 0 and side[0] == ranges.unknown_user for side in (ranges.user, ranges.item))
-    if not (room > 0 and reach / room < STEEPEST and alike and ranges.unknown_user == ranges.unknown_item):
+    unknown = ranges.unknown_user, ranges.unknown_item
+    alike = unknown[0] == unknown[1] and all((side == unknown[0]).all() for side in (ranges.user, ranges.item))
+    usable = abs(frame.offset) <= LARGEST and np.isclose(frame.limit, reach / ranges.slack, rtol=ROUNDING, atol=0)
+    if not (usable and room > 0 and reach / room < STEEPEST and alike):
         raise ValueError("its ranges do not lead into those that are declared.")
     return Frame(frame.offset, limit=frame.limit, lower=low, upper=high, led=True)
 
@@ -203,6 +205,8 @@ def _check_samples(model: Any) -> None:
     if model.user_prior_means_.shape[1] != model.n_factors + 1 or model.user_spread_.shape[1] != 2:
         raise ValueError(f"its samples do not go with n_factors={model.n_factors!r}.")
     _check_positive("noise_variances", model.noise_variances_)
+    if not 4 < model.fitted_.found.get("noise_tail", 5.0) <= LARGEST:
+        raise ValueError("its 'noise_tail' is no number of degrees of freedom above 4.")
     largest, spreads, noise = _largest(model), 1.0, model.noise_ * model.noise_
     for kind in SIDES:
         spread = getattr(model, f"{kind}_spread_")

@@ -84,11 +84,12 @@ def deviations(fitted: Fitted, pairs: Pairs) -> Floats | None:
 def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
     """Quantiles of the rating of each pair, one column for each, inside the pair's range.
 
-    The predictive distribution is a normal around each kept sample's prediction, all of them mixed.
+    The predictive distribution is a normal around each kept sample's prediction, all of them mixed; behind a link a
+    Student t, whose tails are those of the training errors.
     """
     found = np.empty((len(pairs), len(wanted)))
     for block, samples, variance in sampled(fitted, pairs):
-        found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted)
+        found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted, fitted.found.get("noise_tail"))
     lower, upper = fitted.ranges.interval(pairs)
     return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
 
@@ -145,16 +146,23 @@ def inner_products(W: Rows, H: Rows, ranges: Ranges, pairs: Pairs) -> Floats:
     return inner
 
 
-def mixture_quantiles(centres: Floats, spread: Floats, wanted: Floats) -> Floats:
-    """Quantiles of the mixtures of normals around each row's centres, by bisection."""
-    from scipy.special import ndtr  # which only quantiles need
+def mixture_quantiles(centres: Floats, spread: Floats, wanted: Floats, tail: float | None = None) -> Floats:
+    """Quantiles of the mixtures of normals around each row's centres, by bisection.
 
+    With a ``tail``, of Student t distributions with so many degrees of freedom and the same standard deviation.
+    """
+    from scipy.special import ndtr, stdtr  # which only quantiles need
+
+    below_it = ndtr if tail is None else partial(stdtr, tail)
+    widest = 10.0 if tail is None else 100.0
     spread = spread[:, None]
-    low = np.repeat(centres.min(axis=1)[:, None] - 10 * spread, len(wanted), axis=1)
-    high = np.repeat(centres.max(axis=1)[:, None] + 10 * spread, len(wanted), axis=1)
+    low = np.repeat(centres.min(axis=1)[:, None] - widest * spread, len(wanted), axis=1)
+    high = np.repeat(centres.max(axis=1)[:, None] + widest * spread, len(wanted), axis=1)
+    if tail is not None:
+        spread = spread * np.sqrt((tail - 2) / tail)
     for _ in range(50):
         middle = (low + high) / 2
-        below = ndtr((middle[:, :, None] - centres[:, None, :]) / spread[:, :, None]).mean(axis=2) < wanted
+        below = below_it((middle[:, :, None] - centres[:, None, :]) / spread[:, :, None]).mean(axis=2) < wanted
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.columns import read_numbers, short
+from boundrec.data.ratings import Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
 from boundrec.models.estimator import Callback
@@ -30,8 +31,9 @@ from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import SampledRows, TakesNewRatings
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, setting
-from boundrec.ranges import Ranges
+from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
+from boundrec.ranges.scale import Scale
 from boundrec.solvers import Side, Solver
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
 from boundrec.solvers.gibbs import PRIOR_NOISE, TINY, GrowingNoise, Kept, KeptSide, Prior, Rows, Sampled, Sampler
@@ -40,6 +42,8 @@ from boundrec.solvers.threads import RowPool
 T = TypeVar("T")
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
+#: How many errors are looked at to tell how heavy their tails are, and the least excess kurtosis that counts.
+MOST_ERRORS, LEAST_EXCESS = 50_000, 0.05
 
 
 def slack_for(n_factors: int) -> float:
@@ -145,6 +149,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "item_prior_precisions": "floats kept free free",
         "noise_variances": "floats kept",
         "noise": "positive",
+        "noise_tail": "optional positive",
         "eval_predictions": "optional floats evaluated",
     }
     #: Where sampling may go on from; a file does not hold it.
@@ -201,6 +206,22 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         sampler.earlier = self.fitted_.course if chain else start.course
         return sampler
 
+    def _choose_scale(self, ratings: Ratings) -> Scale:
+        scale, before = super()._choose_scale(ratings), self._continued()
+        return before.scale if before and before.scale.width is not None and scale.width is not None else scale
+
+    def _choose_ranges(self, ratings: Ratings, past: Ratings | None, scale: Scale, from_matrix: bool) -> Ranges:
+        ranges, before = super()._choose_ranges(ratings, past, scale, from_matrix), self._continued()
+        if before is None or not (ranges.frame.led and before.frame.led) or ranges.slack != before.slack:
+            return ranges
+        declared = (ranges.frame.lower, ranges.frame.upper) == (before.frame.lower, before.frame.upper)
+        alike = len(ranges.user) == len(before.user) and len(ranges.item) == len(before.item)
+        return before if declared and alike else ranges
+
+    def _continued(self) -> Ranges | None:
+        """The ranges of the fit that this one goes on with: other ratings move neither its centre nor its unit."""
+        return answers.bounded(self.fitted_) if self.warm_start and self._chain else None
+
     def _noise_guess(self, start: Fitted, users: Side) -> float:
         """Variance of the ratings around their centres, which is what the noise is guessed to be before any sweep.
 
@@ -249,7 +270,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             "users": np.array_equal(before.users.ids.ids, start.users.ids.ids),
             "items": np.array_equal(before.items.ids.ids, start.items.ids.ids),
             "n_factors": chain.users.shape[1] == self.n_factors + 2,
-            "bounds, magnitudes or slack": all(
+            "bounds, magnitudes or slack": _frame(before) == _frame(start)
+            and all(
                 len(rows) == len(magnitudes) and np.allclose(rows[:, column], held * magnitudes, rtol=1e-12, atol=0)
                 for rows, column, magnitudes in balls
             ),
@@ -288,7 +310,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             self._chain = Chain(
                 one.users.factors, one.items.factors, one.variance, one.rng, growth, kept.growths, kept.variances
             )
-        return fitted
+        return fitted if self.link is None else replace(fitted, found={**fitted.found, "noise_tail": _tail(fitted)})
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         assert isinstance(solver, EvaluatedSampler)
@@ -403,7 +425,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         wanted = read_numbers([quantiles] if is_number(quantiles) else quantiles, "quantiles", "quantile")
         if not np.all((wanted > 0) & (wanted < 1)):
             raise ValueError(f"quantiles={short(quantiles)}: give numbers between 0 and 1.")
-        return answers.quantiles(self.fitted_, self._pairs(X, lower, upper), wanted)
+        pairs = self._pairs(X, lower, upper)
+        return answers.quantiles(self.fitted_, pairs, wanted)
 
     # --- what was learnt ------------------------------------------------------------------------------------
 
@@ -449,6 +472,22 @@ def _known(value: T | None) -> T:
     return value
 
 
+def _tail(fitted: Fitted) -> float:
+    """Degrees of freedom of the Student t that has the tails of the training errors: its excess kurtosis is 6/(ν − 4).
+
+    Logarithms of counts have errors with heavier tails than a normal. Some ten thousands of errors tell.
+    """
+    ranges, ratings = answers.bounded(fitted), _known(fitted.ratings)
+    own = ranges.scale.of_ratings(ratings).by_user
+    some = slice(None, None, 1 + ratings.n_ratings // MOST_ERRORS)
+    pairs = ratings.pairs().take(some)
+    inner = answers.dot_rows(fitted.users.factors[pairs.users], fitted.items.factors[pairs.items])
+    errors = (own.data[some] - ranges.to_value(inner, pairs)) / ranges.scale.noise(pairs)
+    fourth, second = np.mean((errors - errors.mean()) ** 4), errors.var()
+    excess = fourth / second**2 - 3 if second > 0 else 0.0
+    return float(4 + 6 / max(excess, LEAST_EXCESS))
+
+
 def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
     """Ranges and the noise of each sample, where noise grows with their width as it does on average."""
     variances = np.array(kept.variances)
@@ -457,6 +496,11 @@ def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tupl
     mean = float(np.mean(kept.growths))
     unit, units = growth.widths.mean_weight(mean), np.array([growth.widths.mean_weight(p) for p in kept.growths])
     return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
+
+
+def _frame(fitted: Fitted) -> tuple[Frame, float | None]:
+    ranges = answers.bounded(fitted)
+    return ranges.frame, ranges.scale.width
 
 
 def _sampler(outcomes: list[Outcome]) -> EvaluatedSampler:

@@ -148,7 +148,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         bounds = scale.bounds(self._declared())
         ranges = None
         around_data = self.magnitudes == "auto" and self.form == "c" and self._in_ball()
-        if around_data and past is None and bounds != (None, None):
+        if around_data and past is None:
             weights, counts = ratings.by_user.weights, own.by_user.that_count()  # a range of no width says nothing
             ranges = magnitudes_of_data(bounds, own, (weights if weights.size else 1.0) * counts, slack)
         if ranges is None:
@@ -331,7 +331,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
 
     def predict_range(self, X: Any, *, lower: Any = None, upper: Any = None) -> tuple[Floats, Floats]:
         """The range of each pair of ids: what its prediction can be at least and at most."""
-        return self.fitted_.ranges.interval(self._pairs(X, lower, upper))
+        pairs = self._pairs(X, lower, upper)
+        return self.fitted_.ranges.interval(pairs)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lower: Any = None, upper: Any = None) -> float:
         """R², the share of the ratings' variance that is explained; ranges as in `predict`."""

@@ -105,11 +105,11 @@ class Fitted(ReadOnly):
     seen: Seen
     #: Names of the columns that it was learnt from, if they had any.
     names: Names | None
-    #: Who has which range, where pairs have their own.
-    rule: Rule | None
     #: The training ratings; None in a view, or a model from a file without them.
     ratings: Ratings | None
     course: Course = field(default_factory=lambda: Course([], [], []))
+    #: Who has which range, where pairs have their own.
+    rule: Rule | None = None
     #: Columns in front of the factors that say how high somebody rates, not what.
     n_bias_columns: int = 0
     #: Of a sampler, the variance of the noise in each sample.
@@ -137,8 +137,8 @@ class Fitted(ReadOnly):
             mean,
             Seen.of(given),
             ratings.names,
-            rule,
             ratings,
+            rule=rule,
         )
 
     def side(self, kind: str) -> FittedSide:

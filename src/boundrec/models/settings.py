@@ -287,9 +287,10 @@ class RangeSettings(Settings):
     magnitudes: Magnitudes = setting(
         default="auto",
         rule=_check_magnitudes,
-        meaning='``"auto"``: from history when it is given, else from the bounds (from the training ratings if '
-        'only one end is bounded). ``"range"``: one range for all. ``"history"``: from past ratings, or '
-        'from the training ratings when none are given. ``"paper"``: as "auto", but history may pass the '
+        meaning='``"auto"``: from history when it is given, else from the bounds where the ratings fill them, and '
+        "otherwise from the ratings: the fit lives around them, and each of its tails is led into its own declared "
+        'end. ``"range"``: the declared range for all, whatever the ratings fill of it. ``"history"``: from past '
+        'ratings, or from the training ratings when none are given. ``"paper"``: as "auto", but history may pass the '
         "declared bounds, as published. Or a pair of mappings (user id -> magnitude, item id -> "
         "magnitude).",
     )

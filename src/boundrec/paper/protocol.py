@@ -22,6 +22,8 @@ from boundrec.datasets import Bounds, Dataset
 from boundrec.notes import Interrupted
 from boundrec.paper.methods import METHODS, Conditions, conditions
 
+#: Settings that models had not when results were first kept, and with which they do what they did before.
+ADDED_LATER = {"link": None, "noise_growth": "auto"}
 #: Up to so many users × items every prediction is looked at; above, as many at random.
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
@@ -125,7 +127,8 @@ def extent_of(data: Dataset) -> Extent:
 def basis(model: Any, of: Extent | None = None) -> dict[str, Any]:
     """What a result rests on besides its cell's settings: the model's own settings, and the data."""
     settings = model.get_params() if hasattr(model, "get_params") else {}
-    told = {key: value for key, value in settings.items() if key not in ("n_jobs", "verbose")}
+    untold = {"n_jobs", "verbose", *(key for key, usual in ADDED_LATER.items() if settings.get(key) == usual)}
+    told = {key: value for key, value in settings.items() if key not in untold}
     return {"model": type(model).__name__, "settings": told, "data": None if of is None else list(of)}
 
 

@@ -1,4 +1,4 @@
-"""Magnitudes: r_i of every user, s_j of every item, from the bounds, from history, Eqs. (41) to (43), or as given."""
+"""Magnitudes: r_i of every user, s_j of every item, from bounds or data, from history, Eqs. (41) to (43), or given."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from boundrec.ranges.scale import Bounds
 FLOOR = 1e-3
 #: A magnitude of this share of the offset's root, squared, is lost in the offset's rounding.
 NOTHING = 1e-6
-#: Data fill a range whose half-width is at most so many of their standard deviations; else that is their unit.
-FILLED = 2.5
+#: Data fill a range whose half-width is at most so many of their standard deviations; else these are their unit.
+FILLED, UNIT = 3.0, 2.5
 #: Ratings are constant that vary by less than this share of their mean; their unit is this part of the half-width.
 CONSTANT, CONSTANT_SHARE = 1e-12, 20.0
+#: Fewer ratings than these do not tell how they vary.
+TELLING = 10
 #: How many times the room left to a tail the fit's reach may be.
 STEEPEST_TAIL = 10.0
 #: A product this far past its limit, relative to it, is still inside: rounding.
@@ -53,14 +55,16 @@ def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floa
     beyond its reach is kept. ``counts`` are the ratings' own weights.
     """
     data, weights = ratings.by_user.data, counts
+    if np.count_nonzero(weights) < TELLING:
+        return None
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
     half, mean = (high - low) / 2, float(np.average(data, weights=weights))
     spread = float(np.sqrt(np.average((data - mean) ** 2, weights=weights)))
     if spread <= CONSTANT * abs(mean):  # the data have no unit of their own
-        spread = half / (FILLED * CONSTANT_SHARE)
+        spread = half / (UNIT * CONSTANT_SHARE)
     if not np.isfinite(spread) or half <= FILLED * spread:
         return None
-    unit = FILLED * spread
+    unit = UNIT * spread
     margin = min(slack * unit / STEEPEST_TAIL, half)
     frame = Frame(float(np.clip(mean, low + margin, high - margin)), limit=unit, lower=low, upper=high, led=True)
     root = float(np.sqrt(unit))

@@ -246,8 +246,8 @@ def rule_of(bounds: Any) -> Any:
         return ByFunction(bounds)
     if rule_like(bounds):
         raise ValueError(
-            f"bounds={short(bounds)}: give a pair such as (1, 5) or (0, None), None for no bounds, or a rule for ranges of "
-            "pairs, such as PerItem(...)."
+            f"bounds={short(bounds)}: give a pair such as (1, 5) or (0, None), None for no bounds, or a rule for ranges "
+            "of pairs, such as PerItem(...)."
         )
     return None
 
