@@ -16,7 +16,7 @@ from benchmarks.measure import Check, Part, save_parts
 from boundrec import BMCADMM, BMF, datasets
 from boundrec.data.ratings import Ratings
 from boundrec.paper.table1 import PRINTED
-from boundrec.ranges import Bounds
+from boundrec.ranges.scale import Bounds
 
 #: n_users, n_items: the paper's seconds on full matrices, K = 10.
 PAPER: dict[type[BMF | BMCADMM], dict[tuple[int, int], float]] = {

@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Check, Part, peak_memory, real_data, save_parts
 from boundrec import MBMF
+from boundrec.data.ratings import Pairs
 from boundrec.datasets import Dataset
 from boundrec.solvers.exact import Constraint
 from boundrec.solvers.threads import thread_count
@@ -125,7 +126,7 @@ def time_part(data: Dataset, constraint: Constraint) -> Part:
         actions["NumPy, product and argpartition"] = partial(blocked_argpartition, W, H, seen, users)
     best, lists = timed(actions)
     wall, cpu = best["boundrec"]
-    scores = {name: model._predict(np.repeat(users, N), items.ravel()) for name, items in lists.items()}
+    scores = {name: model._predict(Pairs(np.repeat(users, N), items.ravel())) for name, items in lists.items()}
     same = {name: np.mean(np.abs(found - scores["boundrec"]) <= CLOSE) for name, found in scores.items()}
     rows = [
         [name, f"{w:.2f}", f"{c:.2f}", f"{w / wall:.2f}", f"{c / cpu:.2f}", f"{same[name]:.2%}"]

@@ -238,7 +238,7 @@ def is_missing(one: Any) -> bool:
 def short(value: Any) -> str:
     """A value as an error message shows it: in one line, and never an error of its own."""
     try:
-        shown = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
+        shown = " ".join(repr(value).split())
     except Exception:  # an integer of 5000 digits has no text, and objects may do as they like
         return f"<{type(value).__name__}>"
     return shown if len(shown) <= 60 else shown[:57] + "..."

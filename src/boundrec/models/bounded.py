@@ -177,11 +177,13 @@ class BoundedModel(RangeSettings, FactorisationModel):
 
     def _settle(self, ratings: Ratings, ranges: Ranges, outside: Bools | None) -> tuple[Ratings, Ranges, float]:
         """Deal with ratings outside their range, unless that was done, and tell their share."""
-        settled, widened = ratings, ranges
-        if outside is None:
-            settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
-            self._tell(ratings, ranges, outside)
-        check_ranges_fit(widened, ratings.users, ratings.items, np.dtype(self.dtype))
+        dtype = np.dtype(self.dtype)
+        if outside is not None:
+            check_ranges_fit(ranges, ratings.users, ratings.items, dtype)
+            return ratings, ranges, float(outside.mean())
+        settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
+        check_ranges_fit(widened, ratings.users, ratings.items, dtype)
+        self._tell(ratings, ranges, outside)
         return settled, widened, float(outside.mean())
 
     def _tell(self, ratings: Ratings, ranges: Ranges | None, outside: Bools) -> None:

@@ -118,8 +118,8 @@ class PerPair(AnyRule):
         if twice.size:
             row = int(order[twice[0] + 1])
             raise ValueError(
-                f"the ranges of {twice.size} pairs come twice (first: row {row}, user {short(users[row])}, item "
-                f"{short(items[row])}): give each pair once."
+                f"the ranges of {twice.size} pairs come twice (first: {_place(users, items, row)}): give each pair "
+                "once."
             )
         self.default = None if default is None else _read_default(default)
 
@@ -246,8 +246,8 @@ def rule_of(bounds: Any) -> Any:
         return ByFunction(bounds)
     if rule_like(bounds):
         raise ValueError(
-            f"bounds={short(bounds)}: give a pair such as (1, 5) or (0, None), None for no bounds, or a rule for ranges "
-            "of pairs, such as PerItem(...)."
+            f"bounds={short(bounds)}: give a pair such as (1, 5) or (0, None), None for no bounds, or a rule for "
+            "ranges of pairs, such as PerItem(...)."
         )
     return None
 
@@ -311,13 +311,17 @@ def check_ends(ends: Ends, users: Column, items: Column, may_lack: bool = False)
         bad = bad & ~lacking
         if bad.any():
             row = int(bad.argmax())
-            where = ", ".join(
-                f"{kind} {short(column[row])}" for kind, column in ((USER, users), (ITEM, items)) if len(column)
-            )
             raise ValueError(
-                f"{np.count_nonzero(bad)} of {bad.size} ranges have {flaw} (first: row {row}, {where}: "
+                f"{np.count_nonzero(bad)} of {bad.size} ranges have {flaw} (first: {_place(users, items, row)}: "
                 f"{lower.item(row)} to {upper.item(row)})."
             )
+
+
+def _place(users: Column, items: Column, row: int) -> str:
+    """A row, and whose range it has."""
+    ids = ((kind, column[row]) for kind, column in ((USER, users), (ITEM, items)) if len(column))
+    named = (f"{kind} {short(one.item() if isinstance(one, np.generic) else one)}" for kind, one in ids)
+    return ", ".join((f"row {row}", *named))
 
 
 def tell_unused(rule: Any, users: IdIndex, items: IdIndex) -> None:
@@ -412,7 +416,10 @@ def _read_default(default: Any) -> tuple[float, float]:
         lower, upper = read_numbers(list(default), "default", "end")
     except (TypeError, ValueError):
         raise ValueError(f"default={short(default)}: give a pair (lower, upper), or None.") from None
-    check_ends(Ends(np.array([lower]), np.array([upper])), [], [])
+    try:
+        check_ends(Ends(np.array([lower]), np.array([upper])), [], [])
+    except ValueError as error:
+        raise ValueError(f"default={short(default)}: {error}") from None
     return float(lower), float(upper)
 
 
