@@ -51,6 +51,12 @@ def test_every_answer_lies_in_the_range_of_its_pair(problem, name, growth):
     keeps_its_promise(problem, problem.fit(MODELS[name], noise_growth=growth, dtype="float64"))
 
 
+@settings(max_examples=40)
+@given(problems(scales=(-149, 149)), st.sampled_from(["ball", "bayesian"]), growths)
+def test_every_answer_lies_in_the_range_of_its_pair_at_the_ends_of_all_numbers(problem, name, growth):
+    keeps_its_promise(problem, problem.fit(MODELS[name], noise_growth=growth, dtype="float64"))
+
+
 @settings(max_examples=80)
 @given(problems(scales=(-12, 15)), st.sampled_from(sorted(MODELS)), growths)
 def test_every_answer_of_a_model_stored_in_float32_lies_in_the_range_of_its_pair(problem, name, growth):

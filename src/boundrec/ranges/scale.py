@@ -25,6 +25,8 @@ Bounds = tuple[float | None, float | None]
 Link = Literal["log1p"]
 #: A rating outside its own range is kept, but no further from its centre than so many half-widths.
 FARTHEST = 10.0
+#: What is larger, as a quantile on the way to its range's end, has no number behind the link; no end is.
+LARGEST_LOG = 700.0
 #: A weight to divide by, of ratings that count next to nothing.
 LEAST_WEIGHT = 1e-100
 
@@ -74,7 +76,7 @@ class Scale:
 
     def unlinked(self, values: Floats) -> Floats:
         """The ratings behind what the link made of them."""
-        return np.asarray(np.expm1(values)) if self.link else values
+        return np.asarray(np.expm1(np.minimum(values, LARGEST_LOG))) if self.link else values
 
     def halves(self, ends: Ends) -> tuple[Floats, Floats]:
         """c and d of each pair, behind the link."""
