@@ -7,11 +7,13 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 
 from boundrec import MBMF, BayesianMBMF, PerItem, PerPair, PerUser, load
-from own_ranges import FORMS, MODELS, QUIET, inside, problem_of
+from own_ranges import FORMS, MODELS, QUIET, inside, problem_of, problems
 
 pytestmark = [pytest.mark.filterwarnings(text) for text in QUIET]
 BOTH = ("ball", "bayesian")
@@ -409,3 +411,12 @@ def test_ids_may_be_words(kind, tmp_path):
     model = MBMF(2, bounds=kind(tables[kind]), max_iter=3, random_state=0).fit(X, y)
     model.save(tmp_path / "model")
     assert np.array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+
+
+@settings(max_examples=40)
+@given(problems(forms=("item", "user", "pair", "pair with default", "columns")), st.sampled_from(sorted(MODELS)))
+def test_a_file_holds_ranges_of_any_scale(tmp_path_factory, problem, name):
+    path = tmp_path_factory.mktemp("models") / "model"
+    model = problem.fit(MODELS[name], dtype="float64")
+    model.save(path, keep_ratings=True)
+    assert np.array_equal(problem.predict(load(path)), problem.predict(model))
