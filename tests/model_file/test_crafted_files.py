@@ -102,7 +102,7 @@ def assert_sound(model, data):
 
 
 def lacks_ranges(model, pairs):
-    """Whether an id that was altered, in the model or in its table, has no range now: that is said where it is asked."""
+    """Whether an id that was altered, in the model or its table, has no range now: that is said where it is asked."""
     if model.fitted_.rule is None or not np.isnan(model.fitted_.rule.ends(*np.array(pairs).T).lower).any():
         return False
     with pytest.raises(ValueError, match="ranges have no range"):
