@@ -362,3 +362,65 @@ def top_n(scores, seen, n):
         columns = [column for column in range(len(row_scores)) if (row, column) not in seen]
         lists.append(sorted(columns, key=lambda column: (-row_scores[column], column))[:n])
     return lists
+
+
+# --- ranges of pairs' own ---------------------------------------------------------------------------------------------
+
+
+def share_of_range(v, lower, upper):
+    """t in [−1, 1] of a rating in its range; 0 where there is no width."""
+    centre, half = (lower + upper) / 2, (upper - lower) / 2
+    return (v - centre) / half if half > 0 else 0.0
+
+
+def share_weights(lower, upper, weights, p):
+    """d^(2−2p) of each rating, 0 where there is no width, divided by the weighted mean of those with one."""
+    raw = [((hi - lo) / 2) ** (2 - 2 * p) if hi > lo else 0.0 for lo, hi in zip(lower, upper, strict=True)]
+    counted = [w if hi > lo else 0.0 for lo, hi, w in zip(lower, upper, weights, strict=True)]
+    mean = sum(w * r for w, r in zip(counted, raw, strict=True)) / sum(counted)
+    return np.array([w * r / mean for w, r in zip(counted, raw, strict=True)])
+
+
+def rating_errors(V, Z, W, H):
+    """v − w·h of each observed pair, row by row."""
+    return np.array([V[i, j] - W[i] @ H[:, j] for i in range(len(V)) for j in range(V.shape[1]) if Z[i, j]])
+
+
+def growth_log_density(p, half, weights, errors, prior, guess):
+    """log ∫ Gamma(α) Π N(e; 0, 1/(α c ω)) dα but for a constant: the noise integrated out by quadrature."""
+    wide = half > 0
+    omega = half[wide] ** (2 - 2 * p)
+    omega = omega / (np.sum(weights[wide] * omega) / np.sum(weights[wide]))
+    squares, n = np.sum(weights[wide] * omega * errors[wide] ** 2), np.sum(weights[wide])
+    rate = (prior * guess + squares) / 2
+    log_alpha = np.linspace(np.log((n + prior) / 2 / rate) - 30, np.log((n + prior) / 2 / rate) + 5, 40_001)
+    terms = (n + prior) / 2 * log_alpha - np.exp(log_alpha) * rate
+    integral = np.log(np.sum(np.exp(terms - terms.max()))) + terms.max()
+    return 0.5 * np.sum(weights[wide] * np.log(omega)) + integral
+
+
+def bend(t, slack):
+    """φ, by the formula, one number at a time: the identity up to a, then led to ±1 at ±slack."""
+    if slack == 1:
+        return t
+    a = min(0.8, (20 - slack) / 19)
+    p = (slack - a) / (1 - a)
+    if abs(t) <= a:
+        return t
+    x = (slack - abs(t)) / (slack - a)
+    return np.sign(t) * (1 - (1 - a) * x / (p - (p - 1) * x))
+
+
+def lead(z, reach, below, above):
+    """ψ, one number at a time: each tail into its own end."""
+    room = above if z >= 0 else below
+    return z if reach <= room else room * bend(z / room, reach / room)
+
+
+def unlead(y, reach, below, above):
+    """ψ⁻¹ by bisection of ψ."""
+    low, high = -reach, reach
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if lead(middle, reach, below, above) < y else (low, middle)
+    return (low + high) / 2

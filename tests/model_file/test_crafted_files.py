@@ -10,7 +10,7 @@ from crafted_files import change_table, own_array, read_parts, write_crafted
 from sklearn.base import clone
 
 import boundrec
-from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF
+from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF, PerItem, PerPair
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -25,6 +25,12 @@ MODELS = {
     "biased": MF(2, bounds=(1, 5), biases=True, clip=True, max_iter=3, random_state=0),
     "non-negative": NMF(2, validation_fraction=0.1, max_iter=3, random_state=0),
     "splitting": BMCADMM(2, bounds=(1, 5), max_iter=3, random_state=0),
+    "wide": MBMF(2, bounds=(0, 1000), max_iter=2, random_state=0),
+    "counts": BayesianMBMF(2, bounds=(0, 1000), link="log1p", max_iter=6, n_kept=2, random_state=0),
+    "per item": MBMF(2, bounds=PerItem({item: (0, 5 + item % 3) for item in (*range(100, 107), -1)}), max_iter=2),
+    "per pair": BayesianMBMF(
+        2, bounds=PerPair({(0, 100): (0, 9), (1, 101): (-3, 5)}, default=(0, 6)), max_iter=6, n_kept=2, random_state=0
+    ),
 }
 LARGEST = np.finfo(float).max
 
@@ -65,11 +71,13 @@ def load_or_refuse(path):
 def assert_sound(model, data):
     """Everything that a model can be asked answers with finite numbers, inside what it promises."""
     X = [*data[0], (0, -1), (-1, 100), (-1, -1)]
+    if lacks_ranges(model, [*X, (77, 102), (78, 103), (0, 105)]):
+        return
     lower, upper = model._answering().ranges.interval(model._pairs(X))
     predictions = model.predict(X)
     assert np.isfinite(predictions).all()
     assert ((lower <= predictions) & (predictions <= upper)).all()
-    if getattr(model, "clip", True) and model.bounds is not None and getattr(model, "form", "c") == "c":
+    if getattr(model, "clip", True) and isinstance(model.bounds, tuple) and getattr(model, "form", "c") == "c":
         low, high = (
             end if end is not None else wide for end, wide in zip(model.bounds, (-np.inf, np.inf), strict=True)
         )
@@ -81,7 +89,11 @@ def assert_sound(model, data):
         assert ((lower[:, None] <= quantiles) & (quantiles <= upper[:, None])).all()
     assert_best_items(model)
     assert np.isfinite(model.similar_items(101)[1]).all()
-    assert len(model.export_vectors().items) <= model.n_items_
+    if model.fitted_.rule is None:
+        assert len(model.export_vectors().items) <= model.n_items_
+    else:
+        ends = model.fitted_.rule.ends(*np.array(X).T)
+        assert ((ends.lower <= predictions) & (predictions <= ends.upper)).all()
     if isinstance(model, MBMF | BayesianMBMF):
         new = [(77, 100), (77, 102), (78, 103)], [3.0, 2.0, 4.0]
         assert np.isfinite(model.fold_in(*new).predict(new[0])).all()
@@ -89,11 +101,22 @@ def assert_sound(model, data):
         assert np.isfinite(grown.predict(X)).all()
 
 
+def lacks_ranges(model, pairs):
+    """Whether an id that was altered, in the model or its table, has no range now: that is said where it is asked."""
+    if model.fitted_.rule is None or not np.isnan(model.fitted_.rule.ends(*np.array(pairs).T).lower).any():
+        return False
+    with pytest.raises(ValueError, match="ranges have no range"):
+        model.predict(pairs)
+    return True
+
+
 def assert_best_items(model):
     """The lists are those of a full sort of all predictions."""
     known = model.item_ids_.ids[model.fitted_.items.trained].tolist()
     _, scores = model.recommend(n=3, exclude_seen=False)
     pairs = [(user, item) for user in model.user_ids_.ids.tolist() for item in known]
+    if lacks_ranges(model, pairs):
+        return
     best = np.sort(model.predict(pairs).reshape(-1, len(known)))[:, :-4:-1]
     assert np.array_equal(scores[:, : len(known)], best)
 

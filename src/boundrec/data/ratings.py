@@ -134,6 +134,10 @@ class Csr(NamedTuple):
             return self.sum_rows(self.weights)
         return np.diff(self.indptr).astype(np.float64)
 
+    def that_count(self) -> NDArray[np.bool_]:
+        """Which entries have a weight above 0."""
+        return self.weights > 0 if self.weights.size else np.ones(self.data.size, bool)
+
 
 @dataclass(frozen=True, eq=False)
 class Ratings:

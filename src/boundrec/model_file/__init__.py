@@ -35,7 +35,7 @@ from boundrec.model_file.parts import (
 from boundrec.models.estimator import FactorisationModel
 from boundrec.models.fitted import Course, Fitted, FittedSide
 from boundrec.ranges import Ranges
-from boundrec.ranges.rules import ByFunction
+from boundrec.ranges.rules import ByFunction, Widened
 from boundrec.rivals import Cut
 from boundrec.solvers.gibbs import Prior
 
@@ -117,7 +117,8 @@ def _restore(source: Source) -> FactorisationModel:
         raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
     model_class: type[FactorisationModel] = entry.load()
     state = _restore_parts(source, model_class)
-    if source.bounds is not None and not isinstance(state.get("rule"), ByFunction):
+    rule = state.get("rule")
+    if source.bounds is not None and not isinstance(rule.rule if isinstance(rule, Widened) else rule, ByFunction):
         raise ValueError("bounds= is for models whose ranges come from a function, which it is not: leave it out.")
     state["ratings"] = restore_ratings(source, state)
     source.refuse_what_is_left()

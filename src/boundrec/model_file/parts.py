@@ -503,7 +503,8 @@ def restore_settings(source: Source, model_class: Any, state: dict[str, Any]) ->
         with _part(name):
             settings[name] = _restore_magnitudes(value, state) if name == "magnitudes" else _restore_setting(value)
     if stored.get("bounds") == {"rule": True}:
-        settings["bounds"] = state.get("rule")
+        rule = state.get("rule")
+        settings["bounds"] = rule.rule if isinstance(rule, Widened) else rule
     return settings
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from boundrec.arrays import Codes, Floats, Reals
 from boundrec.data.columns import Column
-from boundrec.data.ratings import Ends, Pairs
+from boundrec.data.ratings import LARGEST, Ends, Pairs
 from boundrec.models.fitted import Fitted
 from boundrec.ranges import Ranges
 from boundrec.ranges.rules import Grid, PerItem, Rule
@@ -122,7 +122,8 @@ def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Float
         q = np.where(i >= 0, q_all[i].T, s**2 * H_all.unknown_spread[:, None])
         within = p[0] * H[:, 0] ** 2 + q[0] * W[:, 1] ** 2 + n_factors * p[1] * q[1]
         within += p[1] * dot_rows(H[:, 2:], H[:, 2:]) + q[1] * dot_rows(W[:, 2:], W[:, 2:])
-        noise = fitted.found["noise"] * ranges.scale.noise(some)
+        # That of the narrowest ranges beside the widest may pass all numbers, where it says no more than their ends do.
+        noise = np.minimum(fitted.found["noise"] * ranges.scale.noise(some), LARGEST)
         yield block, ranges.to_value(inner, some), within + noise**2
 
 
@@ -241,8 +242,8 @@ def _highest(fitted: Fitted, rule: Rule, grid: Grid) -> Floats | None:
     longest = max(float(norms(fitted.users.factors).max()), float(np.sqrt(ranges.slack)) * ranges.unknown_user)
     most = np.minimum(longest * norms(fitted.items.factors), ranges.slack * ranges.radius(pairs))
     values = np.maximum(ranges.to_value(most, pairs), max(fitted.mean, fitted.items.means.max()))
-    upper = _ends(pairs).upper
-    found = ranges.scale.to_rating(values, pairs) + ROUNDING_OF_SCORES * np.abs(upper)
+    lower, upper = _ends(pairs)
+    found = ranges.scale.to_rating(values, pairs) + ROUNDING_OF_SCORES * np.maximum(np.abs(lower), np.abs(upper))
     return np.where(np.isnan(upper), -np.inf, np.minimum(found, upper))
 
 

@@ -58,6 +58,10 @@ class Chain(NamedTuple):
     items: Reals
     variance: float
     rng: np.random.Generator
+    #: How noise grows with the width of ranges, where that is drawn; and of the samples so far this and their noise.
+    growth: float
+    growths: list[float]
+    variances: list[float]
 
 
 class RunningMean:
@@ -173,7 +177,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         beside = {"history": history, "sample_weight": sample_weight, "eval_set": eval_set, "callback": callback}
         super().fit(X, y, lower=lower, upper=upper, **beside)
         if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2:
-            by_user, found = self._read_parts(*eval_set), self.eval_predictions_
+            ratings = self.fitted_.ratings
+            by_user, found = self._read_parts(_known(ratings), *eval_set), self.eval_predictions_
             pairs = ends_of_rows(self.fitted_.rule, eval_set[0], None, None)[0]
             self._learned = replace(self.fitted_, eval_predictions=found[by_user.positions(pairs)])
         return self
@@ -188,12 +193,14 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         if chain:
             users.factors, items.factors, variance, rng = chain.users, chain.items, chain.variance, deepcopy(chain.rng)
         else:
-            mean = mean_share(start, users.csr.data) / answers.bounded(start).slack
+            mean = mean_share(start, users) / answers.bounded(start).slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
-        burn_in, kept = self._to_keep(start, self.fitted_ if chain else None)
+        burn_in, kept = self._to_keep(start, chain)
         means_from = None if validation is None else burn_in + 1
         growth = self._growing_noise(start, guess)
+        if chain and growth:
+            growth.weigh(users, items, chain.growth)
         sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, growth)
         sampler.burn_in, sampler.ranges = burn_in, answers.bounded(start)
         sampler.earlier = self.fitted_.course if chain else start.course
@@ -224,7 +231,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         assert start.ratings is not None
         half_widths = answers.bounded(start).radius(start.ratings.pairs())
         least = (LEAST_NOISE * float(half_widths.mean())) ** 2
-        return max(float(users.csr.data.var()), least, TINY)
+        return max(float(users.csr.data[users.csr.that_count()].var()), least, TINY)
 
     def _growing_noise(self, start: Fitted, guess: float) -> GrowingNoise | None:
         """How noise grows with the width of ranges, where that is to be sampled, too."""
@@ -236,22 +243,22 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
         return GrowingNoise(noise_growth(scale, ratings, PRIOR_NOISE, guess), order, scale.growth)
 
-    def _to_keep(self, start: Fitted, earlier: Fitted | None) -> tuple[int, Kept]:
+    def _to_keep(self, start: Fitted, chain: Chain | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
         sweeps = self.most_iterations()
         burn_in = min(20, sweeps // 5) if self.burn_in is None else self.burn_in
-        burn_in = 0 if earlier else burn_in
+        burn_in = 0 if chain else burn_in
         spaced = np.linspace(sweeps, burn_in, min(self.n_kept, sweeps - burn_in), endpoint=False)
         chosen = set(spaced.round().astype(int).tolist())
-        before: list[float] = [] if earlier is None else _known(earlier.noise_variances).tolist()
-        shape = self.n_factors, len(before) + len(chosen)
+        shape = self.n_factors, len(chosen) + (len(chain.variances) if chain else 0)
         users = KeptSide(len(start.users.ids), *shape, HELD_BY_USERS, self.dtype)
         items = KeptSide(len(start.items.ids), *shape, HELD_BY_ITEMS, self.dtype)
         kept = Kept(chosen, users, items)
-        if earlier is not None:
-            for side, of in ((users, earlier.users), (items, earlier.items)):
+        if chain:
+            for side, of in ((users, self.fitted_.users), (items, self.fitted_.items)):
                 side.take_over(of.factors, of.biases, of.spread, _known(of.prior))
-            kept.variances += before
+            kept.variances += chain.variances
+            kept.growths += chain.growths
         return burn_in, kept
 
     def _check_same(self, chain: Chain, start: Fitted) -> None:
@@ -296,9 +303,13 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         )
 
     def _complete(self, fitted: Fitted, outcomes: list[Outcome]) -> Fitted:
-        one = _sampler(outcomes)
-        chain = Chain(one.users.factors, one.items.factors, one.variance, one.rng)
-        self._chain = chain if self.warm_start else None
+        self._chain = None
+        if self.warm_start:
+            one = _sampler(outcomes)
+            kept, growth = one.kept.or_last(), one.growth.p if one.growth else 0.0
+            self._chain = Chain(
+                one.users.factors, one.items.factors, one.variance, one.rng, growth, kept.growths, kept.variances
+            )
         return fitted if self.link is None else replace(fitted, found={**fitted.found, "noise_tail": _tail(fitted)})
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:

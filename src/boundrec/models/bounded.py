@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.arrays import Floats
+from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import pair_columns, short
-from boundrec.data.ratings import Csr, Pairs, Ratings
+from boundrec.data.ratings import Csr, Ends, Pairs, Ratings
 from boundrec.models import answers
 from boundrec.models.estimator import Callback, FactorisationModel
 from boundrec.models.fitted import Fitted, FittedSide, learned
@@ -93,11 +93,13 @@ class BoundedModel(RangeSettings, FactorisationModel):
         self.check_settings()
         rule = self._rule(lower, upper)
         given = self._read_in_ranges(rule, X, y, sample_weight, lower, upper)
+        tell_unused(rule, given.users, given.items)
         ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
+        ratings, rule, outside = self._settle_own(ratings, rule)
         scale = self._choose_scale(ratings)
         ranges = self._choose_ranges(ratings, past, scale, from_matrix=issparse(X) or isinstance(X, Ratings))
-        ratings, ranges, rule, infeasible_share = self._settle(ratings, ranges, rule)
+        ratings, ranges, infeasible_share = self._settle(ratings, ranges, outside)
         if self.n_factors > min(ratings.n_users, ratings.n_items):
             warn(
                 f"n_factors={self.n_factors} is more than the {ratings.n_users} users × {ratings.n_items} items "
@@ -132,8 +134,6 @@ class BoundedModel(RangeSettings, FactorisationModel):
                 f"form={self.form!r}, magnitudes={short(self.magnitudes)}: where every pair has a range of its own, "
                 'that is its bound; pass form="c" and magnitudes="auto", or one range for all.'
             )
-        if self.link is not None:
-            ratings.check_bounds((0.0, None))
         if ratings.ends is None:
             ends = (open_end if end is None else end for end, open_end in zip(self._declared(), OPEN, strict=True))
             return Scale(self.link, None, 0.0, 1.0, *ends) if self.link else Scale()
@@ -149,7 +149,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
         ranges = None
         around_data = self.magnitudes == "auto" and self.form == "c" and self._in_ball()
         if around_data and past is None:
-            ranges = magnitudes_of_data(bounds, own, ratings.by_user.weights, slack)
+            weights, counts = ratings.by_user.weights, own.by_user.that_count()  # a range of no width says nothing
+            ranges = magnitudes_of_data(bounds, own, (weights if weights.size else 1.0) * counts, slack)
         if ranges is None:
             ranges = self._ranges_by_rule(bounds, own, past, from_matrix)
         return replace(ranges, slack=slack, scale=scale)
@@ -166,22 +167,32 @@ class BoundedModel(RangeSettings, FactorisationModel):
         cap = self.magnitudes != "paper"
         return historical_magnitudes(frame, ratings, past or ratings, self.history_share, self.history_count, cap)
 
-    def _settle(
-        self, ratings: Ratings, ranges: Ranges, rule: Rule | None
-    ) -> tuple[Ratings, Ranges, Rule | None, float]:
-        """Deal with ratings outside their own range, and tell their share; one warning says how many there are."""
-        if ratings.ends is not None:
-            settled, rule, outside = settle_own(ratings, rule, self.on_contradiction)
-            widened = ranges
-        else:
-            settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
-        check_ranges_fit(widened, ratings.users, ratings.items, np.dtype(self.dtype))
+    def _settle_own(self, ratings: Ratings, rule: Rule | None) -> tuple[Ratings, Rule | None, Bools | None]:
+        """Where pairs have ranges of their own, deal with ratings outside them before anything is made of these."""
+        if ratings.ends is None:
+            return ratings, rule, None
+        settled, rule, outside = settle_own(ratings, rule, self.on_contradiction)
+        self._tell(ratings, None, outside)
+        return settled, rule, outside
+
+    def _settle(self, ratings: Ratings, ranges: Ranges, outside: Bools | None) -> tuple[Ratings, Ranges, float]:
+        """Deal with ratings outside their range, unless that was done, and tell their share."""
+        dtype = np.dtype(self.dtype)
+        if outside is not None:
+            check_ranges_fit(ranges, ratings.users, ratings.items, dtype)
+            return ratings, ranges, float(outside.mean())
+        settled, widened, outside = settle_contradictions(ratings, ranges, self.on_contradiction)
+        check_ranges_fit(widened, ratings.users, ratings.items, dtype)
+        self._tell(ratings, ranges, outside)
+        return settled, widened, float(outside.mean())
+
+    def _tell(self, ratings: Ratings, ranges: Ranges | None, outside: Bools) -> None:
+        """One warning says how many ratings are kept that lie outside their own range."""
         if outside.any() and self.on_contradiction == "keep":
             warn(
                 f"{describe_contradictions(ratings, ranges, outside)} "
                 'Pass on_contradiction="widen" or "drop" to settle them.'
             )
-        return settled, widened, rule, float(outside.mean())
 
     # --- ranges of pairs ------------------------------------------------------------------------------------------
 
@@ -200,6 +211,13 @@ class BoundedModel(RangeSettings, FactorisationModel):
     def _declared(self) -> Bounds:
         return (None, None) if rule_like(self.bounds) else check_bounds(self.bounds)
 
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None, ends: Ends | None = None) -> Ratings:
+        """Ratings to learn from; those that have no logarithm are refused where that is learnt."""
+        ratings = super()._read(X, y, sample_weight, ends)
+        if self.link is not None:
+            ratings.check_bounds((0.0, None))
+        return ratings
+
     def _read_in_ranges(
         self, rule: Rule | None, X: Any, y: Any, sample_weight: Any = None, lower: Any = None, upper: Any = None
     ) -> Ratings:
@@ -210,14 +228,16 @@ class BoundedModel(RangeSettings, FactorisationModel):
         ratings = self._read(X, y, sample_weight, ends)
         if ends is not None:
             return ratings
-        tell_unused(rule, ratings.users, ratings.items)
         users, items = ratings.users.ids[ratings.user_of_rating()], ratings.items.ids[ratings.by_user.indices]
         found = rule.ends(users, items)
         check_ends(found, users, items)
         return replace(ratings, ends=found)
 
-    def _read_parts(self, X: Any, y: Any = None) -> Ratings:
-        return self._read_in_ranges(rule_of(self.bounds), X, y)
+    def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
+        rule = rule_of(self.bounds)
+        if rule is None and trained.ends is not None:  # came as lower and upper; here they are columns
+            rule = WithRows()
+        return self._read_in_ranges(rule, X, y)
 
     def _pairs(self, X: Any, lower: Any = None, upper: Any = None) -> Pairs:
         """Row numbers of the ids in X, and the ranges of the pairs where they have their own."""
@@ -256,6 +276,12 @@ class BoundedModel(RangeSettings, FactorisationModel):
         """Refuse settings that make no sense, with a sentence each."""
         super().check_settings()
         check_count("n_factors", self.n_factors, 2)  # one factor leaves a sign and no angle (resolution A9)
+        low, _ = self._declared()
+        if self.link is not None and low is not None and low < 0:
+            raise ValueError(
+                f"bounds={short(self.bounds)} begin below 0, where link={self.link!r} has no logarithms: begin at 0, "
+                "or pass link=None."
+            )
 
     # --- what was learnt ------------------------------------------------------------------------------------
 

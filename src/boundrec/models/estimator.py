@@ -155,7 +155,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         if not 1 <= len(parts) <= 2:
             raise ValueError(f"{name} has {len(parts)} parts: give (X, y), a sparse matrix or a Ratings.")
         try:
-            ratings = self._read_parts(*parts)
+            ratings = self._read_parts(trained, *parts)
             ratings.check_bounds(self._declared())
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
@@ -235,7 +235,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         """The range that every rating lies in, as far as one is declared for all."""
         return check_bounds(self.bounds)
 
-    def _read_parts(self, X: Any, y: Any = None) -> Ratings:
+    def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
         """Ratings beside those to train on."""
         return Ratings.read(X, y, duplicates=self.duplicates)
 
@@ -710,7 +710,10 @@ def _plain(value: Any) -> Any:
 
 def _warn_of_other_type(kind: str, column: Any, ids: IdIndex, codes: Codes) -> None:
     if codes.size and (codes < 0).all():
-        asked, known = type(_plain(column[0])).__name__, type(ids.ids.item(0)).__name__
+        first = _plain(column[0])
+        if isinstance(first, float) and first.is_integer():  # which is the same id as that integer
+            first = int(first)
+        asked, known = type(first).__name__, type(ids.ids.item(0)).__name__
         if asked != known:
             warn(f"no {kind} is known: the {kind}s asked for are {asked}, those of the fit {known}.")
 

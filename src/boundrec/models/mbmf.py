@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from boundrec.arrays import Floats, Reals
+from boundrec.arrays import Floats
 from boundrec.data.ratings import Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides
@@ -36,7 +36,7 @@ from boundrec.models.settings import (
     setting,
 )
 from boundrec.ranges import Form, Ranges
-from boundrec.solvers import Solver
+from boundrec.solvers import Side, Solver
 from boundrec.solvers.angles import AngleDescent, AngleSide
 from boundrec.solvers.descent import Step, Steps
 from boundrec.solvers.exact import (
@@ -160,7 +160,7 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
             turning = AngleSide(users, float(self.initial_step)), AngleSide(items, float(self.initial_step))
             return AngleDescent(*turning, pool, self.step, self.steps)
         if self._with_biases():
-            mean = mean_share(start, users.csr.data) / ranges.slack
+            mean = mean_share(start, users) / ranges.slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
         return Alternation(users, items, pool, self.constraint, start.found["ridge"])
@@ -247,11 +247,11 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
     ridge_ = learned(lambda fitted: fitted.found["ridge"], "The ridge in the unit of the squared error.")
 
 
-def mean_share(start: Fitted, centred: Reals) -> float:
-    """The mean of the centred ratings, each in units of its own range."""
+def mean_share(start: Fitted, users: Side) -> float:
+    """The mean of the centred ratings that count, each in units of its own range."""
     assert start.ratings is not None
-    radius = answers.bounded(start).radius(start.ratings.pairs())
-    return float(np.mean(centred / radius))
+    radius, counts = answers.bounded(start).radius(start.ratings.pairs()), users.csr.that_count()
+    return float(np.mean(users.csr.data[counts] / radius[counts]))
 
 
 def ridge_for(ratings: Ratings) -> float:

@@ -30,6 +30,7 @@ from boundrec.notes import warn
 from boundrec.ranges import Ranges
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own, widen_new
 from boundrec.ranges.magnitudes import check_ranges_fit, history_weight, magnitudes_of_new
+from boundrec.ranges.rules import Rule
 from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
 from boundrec.solvers.gibbs import KeptSide, Prior, Rows, draw_rows
@@ -92,12 +93,13 @@ class TakesNewRatings(BoundedModel):
         scale = answers.bounded(fitted).scale
         ids, past = of_side(scale.of_ratings(given), kind)
         magnitudes = self._magnitudes_of(kind, ids, past)
-        ratings, ranges = self._settle_new(given, answers.bounded(fitted).with_magnitudes(kind, magnitudes), {kind: 0})
+        ranges = answers.bounded(fitted).with_magnitudes(kind, magnitudes)
+        ratings, ranges, rule = self._settle_new(given, ranges, {kind: 0})
         ids, csr = of_side(scale.of_ratings(ratings), kind)
         new = self._row_problem().start(fitted, kind, FittedSide.of(ids, csr, fitted.mean), getattr(ranges, kind))
         sides: Any = {f"{kind}s": new}
         view = copy.copy(self)
-        started = replace(fitted, **sides, ranges=ranges, seen=Seen.of(given), ratings=None)
+        started = replace(fitted, **sides, ranges=ranges, rule=rule, seen=Seen.of(given), ratings=None)
         view._learned = self._solved(started, kind, np.arange(len(ids)), csr)
         return view
 
@@ -136,7 +138,8 @@ class TakesNewRatings(BoundedModel):
             )
         new = self._read_new(X, y, sample_weight, lower, upper)
         given = new.renumbered(old.users.extended(new.users), old.items.extended(new.items))
-        added, ranges = self._settle_new(given, self._grown(given), {"user": old.n_users, "item": old.n_items})
+        first_new = {"user": old.n_users, "item": old.n_items}
+        added, ranges, rule = self._settle_new(given, self._grown(given), first_new)
         ratings = old.with_new(added)
         seen = before.seen
         if seen.indices.size > old.n_ratings or given.n_ratings > added.n_ratings:
@@ -149,7 +152,7 @@ class TakesNewRatings(BoundedModel):
         for kind, rows in (("user", users[users >= old.n_users]), ("item", items), ("user", users)):
             if rows.size:
                 fitted = self._solved(fitted, kind, rows, of_side(own, kind)[1].take(rows))
-        self._learned = fitted
+        self._learned = replace(fitted, rule=rule)
         return self
 
     def _read_new(self, X: Any, y: Any, sample_weight: ArrayLike | None, lower: Any, upper: Any) -> Ratings:
@@ -180,14 +183,16 @@ class TakesNewRatings(BoundedModel):
                 ranges = ranges.with_magnitudes(kind, np.concatenate([own, magnitudes]))
         return ranges
 
-    def _settle_new(self, ratings: Ratings, ranges: Ranges, first_new: dict[str, int]) -> tuple[Ratings, Ranges]:
+    def _settle_new(
+        self, ratings: Ratings, ranges: Ranges, first_new: dict[str, int]
+    ) -> tuple[Ratings, Ranges, Rule | None]:
         """Deal with new ratings outside their own range; only what is new is widened."""
-        how = self.on_contradiction
+        how, rule = self.on_contradiction, self.fitted_.rule
         if ratings.ends is not None:
-            settled, _, outside = settle_own(ratings, None, how)
+            settled, rule, outside = settle_own(ratings, rule, how)
             if outside.any() and how == "keep":
                 warn(describe_contradictions(ratings, ranges, outside))
-            return settled, ranges
+            return settled, ranges, rule
         if how == "widen":
             own = ranges.scale.of_ratings(ratings)
             for kind, first in first_new.items():
@@ -197,7 +202,7 @@ class TakesNewRatings(BoundedModel):
         check_ranges_fit(ranges, ratings.users, ratings.items, np.dtype(self.dtype))
         if outside.any() and how == "keep":
             warn(describe_contradictions(ratings, ranges, outside))
-        return settled, ranges
+        return settled, ranges, rule
 
     def _with_new_rows(self, fitted: Fitted, before: Fitted, seen: Seen) -> Fitted:
         """New rows at their start, after those that the model has; ids, means and ratings are those of now."""

@@ -10,7 +10,7 @@ import numpy as np
 from boundrec.arrays import Bools
 from boundrec.data.ratings import Csr, Ends, Ratings
 from boundrec.ranges import Ranges
-from boundrec.ranges.rules import PerPair, Widened
+from boundrec.ranges.rules import Widened, WithRows
 
 #: A rating this far past its range, relative to the range, is still inside: rounding, not contradiction.
 ROUNDING = 1e-9
@@ -46,7 +46,10 @@ def settle_contradictions(ratings: Ratings, ranges: Ranges, how: str) -> tuple[R
 
 
 def settle_own(ratings: Ratings, rule: Any, how: str) -> tuple[Ratings, Any, Bools]:
-    """The same where every pair has a range of its own; a widened one then goes before the rule that gave it."""
+    """The same where every pair has a range of its own; a widened one then goes before the rule that gave it.
+
+    Where ranges come with the rows, those of a row that is asked for come with it, too: only the fit is widened.
+    """
     ends, values = ratings.ends, ratings.by_user.data
     assert ends is not None
     room = ROUNDING * (ends.upper / 2 - ends.lower / 2)
@@ -65,12 +68,17 @@ def settle_own(ratings: Ratings, rule: Any, how: str) -> tuple[Ratings, Any, Boo
     pairs = ratings.pairs().take(outside)
     users, items = ratings.users.ids[pairs.users].tolist(), ratings.items.ids[pairs.items].tolist()
     table = dict(zip(zip(users, items, strict=True), zip(*(end[outside] for end in wider), strict=True), strict=True))
-    return replace(ratings, ends=wider), Widened(rule, PerPair(table)), outside
+    rule = rule if isinstance(rule, WithRows) else Widened.of(rule, table)
+    return replace(ratings, ends=wider), rule, outside
 
 
-def describe_contradictions(ratings: Ratings, ranges: Ranges, outside: Bools) -> str:
-    """One sentence: how many, and the first with its place."""
-    return _describe(ratings, ratings.ends or Ends(*ranges.interval(ratings.pairs())), outside)
+def describe_contradictions(ratings: Ratings, ranges: Ranges | None, outside: Bools) -> str:
+    """One sentence: how many, and the first with its place; ``ranges`` where pairs have none of their own."""
+    ends = ratings.ends
+    if ends is None:
+        assert ranges is not None
+        ends = Ends(*ranges.interval(ratings.pairs()))
+    return _describe(ratings, ends, outside)
 
 
 def _describe(ratings: Ratings, ends: Ends, outside: Bools) -> str:

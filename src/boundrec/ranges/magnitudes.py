@@ -52,10 +52,10 @@ def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floa
     """One range for all, centred at the data and as wide as they need; None where they fill the declared one.
 
     Declared ends are a promise and not the scale: each tail of the fit is led into its own (`slack.lead`). What lies
-    beyond its reach is kept. ``counts`` are the ratings' own weights, if they have any.
+    beyond its reach is kept. ``counts`` are the ratings' own weights.
     """
-    data, weights = ratings.by_user.data, counts if counts.size else None
-    if (data.size if weights is None else np.count_nonzero(weights)) < TELLING:
+    data, weights = ratings.by_user.data, counts
+    if np.count_nonzero(weights) < TELLING:
         return None
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
     half, mean = (high - low) / 2, float(np.average(data, weights=weights))

@@ -118,8 +118,8 @@ class PerPair(AnyRule):
         if twice.size:
             row = int(order[twice[0] + 1])
             raise ValueError(
-                f"the ranges of {twice.size} pairs come twice (first: row {row}, user {short(users[row])}, item "
-                f"{short(items[row])}): give each pair once."
+                f"the ranges of {twice.size} pairs come twice (first: {_place(users, items, row)}): give each pair "
+                "once."
             )
         self.default = None if default is None else _read_default(default)
 
@@ -139,6 +139,12 @@ class PerPair(AnyRule):
         """By numbers in the table, looked up once."""
         user, item = self.users.codes(users), self.items.codes(items)
         return lambda users, items: self._at(user[users], item[items])
+
+    def as_mapping(self) -> dict[tuple[Any, Any], tuple[float, float]]:
+        """The table as it may be given."""
+        users, items = np.divmod(self.keys, len(self.items))
+        pairs = zip(self.users.ids[users].tolist(), self.items.ids[items].tolist(), strict=True)
+        return dict(zip(pairs, zip(*(end.tolist() for end in self.range), strict=True), strict=True))
 
     def _at(self, user: Codes, item: Codes) -> Ends:
         wanted = user * len(self.items) + item
@@ -198,6 +204,13 @@ class Widened(AnyRule):
     rule: Any
     pairs: PerPair
 
+    @classmethod
+    def of(cls, rule: Any, table: Mapping[tuple[Any, Any], Any]) -> Widened:
+        """A rule whose ranges of some pairs were widened, perhaps not for the first time."""
+        if isinstance(rule, Widened):
+            rule, table = rule.rule, {**rule.pairs.as_mapping(), **table}
+        return cls(rule, PerPair(table))
+
     def ends(self, users: Column, items: Column) -> Ends:
         """The widened range, or what the rule says."""
         own, ends = self.pairs.ends(users, items), self.rule.ends(users, items)
@@ -229,7 +242,14 @@ def rule_of(bounds: Any) -> Any:
     frame = _frame(bounds)
     if frame is not None:
         return _rule_of_frame(bounds, frame.columns)
-    return ByFunction(bounds) if callable(bounds) else None
+    if callable(bounds):
+        return ByFunction(bounds)
+    if rule_like(bounds):
+        raise ValueError(
+            f"bounds={short(bounds)}: give a pair such as (1, 5) or (0, None), None for no bounds, or a rule for "
+            "ranges of pairs, such as PerItem(...)."
+        )
+    return None
 
 
 def _rule_of_frame(table: Any, names: list[str]) -> Any:
@@ -246,7 +266,7 @@ def _rule_of_frame(table: Any, names: list[str]) -> Any:
 
 def rule_like(bounds: Any) -> bool:
     """Whether ``bounds`` is a rule, or meant to be one, rather than one range for all."""
-    if bounds is None or (isinstance(bounds, (tuple, list)) and not all(isinstance(one, str) for one in bounds)):
+    if bounds is None or (isinstance(bounds, (tuple, list)) and not any(isinstance(one, str) for one in bounds)):
         return False
     return not (isinstance(bounds, np.ndarray) or np.isscalar(bounds)) or isinstance(bounds, str)
 
@@ -291,13 +311,17 @@ def check_ends(ends: Ends, users: Column, items: Column, may_lack: bool = False)
         bad = bad & ~lacking
         if bad.any():
             row = int(bad.argmax())
-            where = ", ".join(
-                f"{kind} {short(column[row])}" for kind, column in ((USER, users), (ITEM, items)) if len(column)
-            )
             raise ValueError(
-                f"{np.count_nonzero(bad)} of {bad.size} ranges have {flaw} (first: row {row}, {where}: "
+                f"{np.count_nonzero(bad)} of {bad.size} ranges have {flaw} (first: {_place(users, items, row)}: "
                 f"{lower.item(row)} to {upper.item(row)})."
             )
+
+
+def _place(users: Column, items: Column, row: int) -> str:
+    """A row, and whose range it has."""
+    ids = ((kind, column[row]) for kind, column in ((USER, users), (ITEM, items)) if len(column))
+    named = (f"{kind} {short(one.item() if isinstance(one, np.generic) else one)}" for kind, one in ids)
+    return ", ".join((f"row {row}", *named))
 
 
 def tell_unused(rule: Any, users: IdIndex, items: IdIndex) -> None:
@@ -392,7 +416,10 @@ def _read_default(default: Any) -> tuple[float, float]:
         lower, upper = read_numbers(list(default), "default", "end")
     except (TypeError, ValueError):
         raise ValueError(f"default={short(default)}: give a pair (lower, upper), or None.") from None
-    check_ends(Ends(np.array([lower]), np.array([upper])), [], [])
+    try:
+        check_ends(Ends(np.array([lower]), np.array([upper])), [], [])
+    except ValueError as error:
+        raise ValueError(f"default={short(default)}: {error}") from None
     return float(lower), float(upper)
 
 

@@ -27,6 +27,8 @@ Link = Literal["log1p"]
 FARTHEST = 10.0
 #: What lies within this of an end of the whole range, as a part of it, is that end.
 ROUNDING = 1e-9
+#: What is larger, as a quantile on the way to its range's end, has no number behind the link; no end is.
+LARGEST_LOG = 700.0
 #: A weight to divide by, of ratings that count next to nothing.
 LEAST_WEIGHT = 1e-100
 
@@ -76,10 +78,17 @@ class Scale:
 
     def unlinked(self, values: Floats) -> Floats:
         """The ratings behind what the link made of them."""
-        return np.asarray(np.expm1(values)) if self.link else values
+        return np.asarray(np.expm1(np.minimum(values, LARGEST_LOG))) if self.link else values
 
     def halves(self, ends: Ends) -> tuple[Floats, Floats]:
         """c and d of each pair, behind the link."""
+        if self.link is not None and (below := ends.lower < 0).any():
+            first = int(below.argmax())
+            raise ValueError(
+                f"{np.count_nonzero(below)} of {below.size} ranges begin below 0 (first: {ends.lower.item(first)} to "
+                f"{ends.upper.item(first)}), where link={self.link!r} has no logarithms: let them begin at 0, or pass "
+                "link=None."
+            )
         low, high = self.linked(ends.lower), self.linked(ends.upper)
         return low / 2 + high / 2, high / 2 - low / 2
 

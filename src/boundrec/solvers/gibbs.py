@@ -143,9 +143,13 @@ class GrowingNoise:
         csr = users.csr
         errors = np.empty(csr.data.size)
         pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, errors)
-        self.p = self.widths.draw(self.p, errors, rng)
-        weights = self.widths.weights(self.p)
-        users.csr, items.csr = csr._replace(weights=weights), items.csr._replace(weights=weights[self._order])
+        self.weigh(users, items, self.widths.draw(self.p, errors, rng))
+
+    def weigh(self, users: Side, items: Side, p: float) -> None:
+        """Weigh the ratings of both sides as noise that grows so has it."""
+        self.p, weights = p, self.widths.weights(p)
+        users.csr = users.csr._replace(weights=weights)
+        items.csr = items.csr._replace(weights=weights[self._order])
 
 
 class Sampler:
