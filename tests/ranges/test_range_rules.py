@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
+import boundrec
 from boundrec import MBMF, BayesianMBMF, PerItem, PerPair, PerUser, Ratings
 from boundrec.ranges.rules import rule_of
 
@@ -34,7 +35,7 @@ def fit(bounds=None, model=MBMF, beside=None, rows=X, **settings):
     ("ends", "sentence"),
     [
         ((3, 1), r"1 of 2 ranges have a lower end above the upper one: exchange them \(first: row 1, .*: 3.0 to 1.0\)"),
-        ((np.nan, 1), r"1 of 2 ranges have no range, or only half of one.*row 1"),
+        ((np.nan, 1), r"1 of 2 ranges have no ends, or only one.*row 1"),
         ((0, None), r"row 1|None"),
         ((0, np.inf), r"1 of 2 ranges have an infinite end.*0.0 to inf"),
         ((-np.inf, 5), "an infinite end"),
@@ -121,7 +122,7 @@ def test_what_is_no_table_of_ranges_is_refused(kind, table, error, sentence):
 
 @pytest.mark.parametrize("default", [5, (1, 2, 3), "ab", (3, 1), (np.nan, 1), (0, np.inf), (0, None)])
 def test_a_default_that_is_no_range_is_refused(default):
-    with pytest.raises(ValueError, match=r"default=.*(give a pair|lower end above|only half|infinite)"):
+    with pytest.raises(ValueError, match=r"default=.*(give a pair|lower end above|only one|infinite)"):
         PerPair({(1, 2): (0, 1)}, default=default)
 
 
@@ -190,17 +191,17 @@ def test_one_range_for_all_is_no_rule():
 @pytest.mark.parametrize("model", [MBMF, BayesianMBMF])
 def test_a_pair_without_a_range_and_no_default_is_refused_in_a_fit_and_in_a_prediction(model):
     some = PerItem({"tea": (0, 10), "rum": (0, 20)})
-    with pytest.raises(ValueError, match=r"2 of 6 ranges have no range.*add them, or give a default.*item 'gin'"):
+    with pytest.raises(ValueError, match=r"2 of 6 ranges have no ends.*add them, or give a default.*item 'gin'"):
         fit(some, model)
     lacking = PerPair(dict.fromkeys(X[:-1], (0, 10)))
-    with pytest.raises(ValueError, match=r"1 of 6 ranges have no range.*user 'eve', item 'gin'"):
+    with pytest.raises(ValueError, match=r"1 of 6 ranges have no ends.*user 'eve', item 'gin'"):
         fit(lacking, model)
     fitted = fit(PerItem(ITEMS), model)
-    with pytest.raises(ValueError, match=r"1 of 2 ranges have no range.*row 1, user 'ann', item 'ale'"):
+    with pytest.raises(ValueError, match=r"1 of 2 ranges have no ends.*row 1, user 'ann', item 'ale'"):
         fitted.predict([("ann", "tea"), ("ann", "ale")])
-    with pytest.raises(ValueError, match="1 of 1 ranges have no range"):
+    with pytest.raises(ValueError, match="1 of 1 ranges have no ends"):
         fitted.fold_in([("zoe", "ale")], [1.0])
-    with pytest.raises(ValueError, match="1 of 1 ranges have no range"):
+    with pytest.raises(ValueError, match="1 of 1 ranges have no ends"):
         fitted.partial_fit([("zoe", "ale")], [1.0])
     assert 0 <= fit(PerPair(dict.fromkeys(X[:-1], (0, 10)), default=(0, 7)), model).predict([("ann", "ale")])[0] <= 7
 
@@ -220,8 +221,8 @@ def test_a_pair_without_a_range_and_no_default_is_refused_in_a_fit_and_in_a_pred
         (lambda users, items: (np.zeros((6, 2)), 1), "bounds: the function's lower"),
         (lambda users, items: (10, 0), "6 of 6 ranges have a lower end above the upper one"),
         (lambda users, items: (0, np.inf), "an infinite end"),
-        (lambda users, items: (0, np.nan), "only half of one"),
-        (lambda users, items: (np.nan, np.nan), "6 of 6 ranges have no range"),
+        (lambda users, items: (0, np.nan), "only one"),
+        (lambda users, items: (np.nan, np.nan), "6 of 6 ranges have no ends"),
     ],
 )
 def test_a_function_that_returns_no_ranges_is_refused(function, sentence):
@@ -273,7 +274,7 @@ def test_a_function_may_answer_with_one_number_for_all_and_keeps_its_own_arrays(
             {"lower": 9, "upper": 0},
             r"6 of 6 ranges have a lower end above the upper one.*row 0, user 'ann', item 'tea'",
         ),
-        ({"lower": 0, "upper": [9, 9, np.nan, 9, 9, 9]}, r"1 of 6 ranges have no range.*row 2, user 'bob', item 'tea'"),
+        ({"lower": 0, "upper": [9, 9, np.nan, 9, 9, 9]}, r"1 of 6 ranges have no ends.*row 2, user 'bob', item 'tea'"),
         ({"lower": -np.inf, "upper": 9}, "an infinite end: a range of a pair's own has two ends"),
         ({"lower": -1e200, "upper": 1e200}, "an end too large to be squared"),
         ({"lower": "a", "upper": 3}, "lower"),
@@ -356,6 +357,21 @@ def test_rows_may_be_lists_arrays_and_frames():
         (pa.Table.from_pandas(frame), ("lo", "hi")),
     ]:
         assert np.array_equal(fit(bounds, rows=rows).predict(rows), wanted)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_one_end_may_be_a_number_and_the_other_a_column(library, tmp_path):
+    X = library.DataFrame({"from": ["a", "a", "b", "c"], "to": ["x", "y", "x", "y"], "seats": [4.0, 9.0, 2.0, 7.0]})
+    y = [3.0, 9.0, 0.0, 2.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MBMF(2, bounds=(0, "seats"), random_state=0).fit(X, y)
+        both = MBMF(2, random_state=0).fit(X[["from", "to"]], y, lower=0, upper=X["seats"])
+    assert np.array_equal(model.predict(X), both.predict(X[["from", "to"]], lower=0, upper=X["seats"]))
+    model.save(tmp_path / "model")
+    assert np.array_equal(boundrec.load(tmp_path / "model").predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="has the columns 'from', 'to'"):
+        model.predict(X[["from", "to"]])
 
 
 def test_a_sparse_matrix_takes_rules_and_ends_in_the_order_of_its_entries():

@@ -18,6 +18,8 @@ from scipy.sparse import issparse
 Column = NDArray[Any] | list[Any]
 #: The names of a frame's two columns, users first.
 Names = tuple[str, str]
+#: Where the ends of ranges are: the name of a column, or a number for all rows.
+RangeColumns = tuple[str | float, str | float]
 
 #: Numbers in frames for which NumPy has no type.
 WITHOUT_ARRAY = (nw.Int128, nw.UInt128, nw.Decimal)
@@ -64,8 +66,11 @@ def pair_columns(X: Any) -> tuple[Column, Column]:
     return users, items
 
 
-def range_columns(X: Any, names: tuple[str, str] | None) -> tuple[Any, Any, Any]:
-    """Two columns of ids, and two of ranges: by their names in a frame, or the third and the fourth."""
+def range_columns(X: Any, names: RangeColumns | None) -> tuple[Any, Any, Any]:
+    """Two columns of ids, and the ranges: by the names of columns in a frame, or the third and the fourth.
+
+    A number in the place of a name stands for all rows.
+    """
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 4:
         return X[:, :2], X[:, 2], X[:, 3]
     if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) and len(row) == 4 for row in X):
@@ -78,13 +83,15 @@ def range_columns(X: Any, names: tuple[str, str] | None) -> tuple[Any, Any, Any]
         )
     columns = list(frame.columns)
     low, high = names or (columns[2:4] if len(columns) == 4 else ("lower", "upper"))
-    ids = [name for name in columns if name not in (low, high)]
-    if len(ids) != 2 or len(columns) != 4:
+    ends = [end for end in (low, high) if isinstance(end, str)]
+    ids = [name for name in columns if name not in ends]
+    if len(ids) != 2 or not set(ends) <= set(columns):
         raise ValueError(
             f"X has the columns {', '.join(map(repr, columns))}: give it two columns of ids, and the ranges in {low!r} "
             f"and {high!r}, or pass lower= and upper= beside it"
         )
-    return frame.select(ids).to_native(), frame[low].to_native(), frame[high].to_native()
+    lower, upper = (frame[end].to_native() if isinstance(end, str) else end for end in (low, high))
+    return frame.select(ids).to_native(), lower, upper
 
 
 def column_names(X: Any) -> Names | None:

@@ -22,7 +22,17 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Csr, Ends, Ratings, transposed
 from boundrec.model_file.tensor_file import TensorFile
 from boundrec.ranges import Frame, Ranges
-from boundrec.ranges.rules import ByFunction, PerItem, PerPair, PerUser, Widened, WithRows, check_ends, rule_like
+from boundrec.ranges.rules import (
+    ByFunction,
+    PerItem,
+    PerPair,
+    PerUser,
+    Widened,
+    WithRows,
+    check_ends,
+    is_end,
+    rule_like,
+)
 from boundrec.ranges.scale import Scale
 from boundrec.top_n import Seen
 
@@ -269,7 +279,7 @@ def _restore_rule(source: Source, name: str) -> Any:
                 "its ranges come from a function, which files do not hold: in Python, pass that to load as its bounds."
             )
         return ByFunction(source.bounds)
-    if kind == "WithRows" and len(more) in (0, 2) and all(isinstance(one, str) for one in more):
+    if kind == "WithRows" and len(more) in (0, 2) and all(isinstance(one, str) or is_end(one) for one in more):
         return WithRows((more[0], more[1]) if more else None)
     if kind == "Widened":
         return Widened(_restore_rule(source, f"{name}.of"), _restore_rule(source, f"{name}.but"))

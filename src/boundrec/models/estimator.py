@@ -314,7 +314,10 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
     n_items_ = learned(lambda fitted: len(fitted.items.ids), "How many items there are.")
     user_factors_ = learned(lambda fitted: fitted.users.factors, "W, one row for each user.")
     item_factors_ = learned(lambda fitted: fitted.items.factors, "H, one row for each item.")
-    mean_ = learned(lambda fitted: fitted.mean, "The mean of the training ratings.")
+    mean_ = learned(
+        lambda fitted: fitted.mean,
+        "The mean of the training ratings, on the scale that is factorised (see ``link``, ``bounds``).",
+    )
     user_means_ = learned(
         lambda fitted: fitted.users.means, "The mean of each user's ratings, drawn towards the overall one."
     )

@@ -218,7 +218,7 @@ class CommonSettings(Settings):
         "outside are refused. Of bounded models it is a promise: form c keeps every prediction inside. To them it may "
         "also be a rule, by which every pair has a range of its own: `PerItem`, `PerUser` or `PerPair`, a frame with "
         "such columns, a function of user ids and item ids that returns lower and upper ends, a pair of names of "
-        'columns of X, or ``"columns"`` for its third and fourth.',
+        'columns of X (or a name and a number, ``(0, "seats")``), or ``"columns"`` for its third and fourth.',
     )
     on_unknown: Unknown = setting(
         default="mean",

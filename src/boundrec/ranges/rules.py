@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from boundrec.arrays import Bools, Codes, Floats
-from boundrec.data.columns import Column, pair_columns, range_columns, read_numbers, series_column, short
+from boundrec.data.columns import Column, RangeColumns, pair_columns, range_columns, read_numbers, series_column, short
 from boundrec.data.ids import IdIndex, id_array
 from boundrec.data.ratings import LARGEST, Ends
 from boundrec.notes import warn
@@ -187,10 +187,11 @@ class WithRows(AnyRule):
     Parameters
     ----------
     columns
-        The names of the columns in a frame; None for the third and the fourth column.
+        The names of the columns in a frame, or a number that stands for all rows in the place of one; None for the
+        third and the fourth column.
     """
 
-    columns: tuple[str, str] | None = None
+    columns: RangeColumns | None = None
 
     def ends(self, users: Column, items: Column) -> Ends:
         """There are none without the rows."""
@@ -232,7 +233,7 @@ def rule_of(bounds: Any) -> Any:
                 'names as a pair, such as ("lower", "upper").'
             )
         return WithRows()
-    if isinstance(bounds, (tuple, list)) and len(bounds) == 2 and all(isinstance(name, str) for name in bounds):
+    if isinstance(bounds, (tuple, list)) and len(bounds) == 2 and _names_columns(bounds):
         return WithRows((bounds[0], bounds[1]))
     if isinstance(bounds, Mapping):
         raise ValueError(
@@ -250,6 +251,20 @@ def rule_of(bounds: Any) -> Any:
             "ranges of pairs, such as PerItem(...)."
         )
     return None
+
+
+def _names_columns(ends: Any) -> bool:
+    """Two names, or a name and a number; "5" beside a number is rather a number that came as text."""
+    numbers = [end for end in ends if not isinstance(end, str)]
+    if not numbers:
+        return True
+    name = next((end for end in ends if isinstance(end, str)), "0")
+    return is_end(numbers[0]) and not name.replace(".", "", 1).lstrip("-").isdigit()
+
+
+def is_end(end: Any) -> bool:
+    """Whether it is a number that a range may end at."""
+    return isinstance(end, (int, float, np.integer, np.floating)) and bool(np.isfinite(end))
 
 
 def _rule_of_frame(table: Any, names: list[str]) -> Any:
