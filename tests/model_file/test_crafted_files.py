@@ -105,7 +105,7 @@ def lacks_ranges(model, pairs):
     """Whether an id that was altered, in the model or its table, has no range now: that is said where it is asked."""
     if model.fitted_.rule is None or not np.isnan(model.fitted_.rule.ends(*np.array(pairs).T).lower).any():
         return False
-    with pytest.raises(ValueError, match="ranges have no range"):
+    with pytest.raises(ValueError, match="ranges have no ends"):
         model.predict(pairs)
     return True
 
