@@ -18,6 +18,8 @@ ROUNDING = 1e-6
 
 def promised_ends(model: Any) -> tuple[float, float]:
     """The declared ends that a model keeps predictions within; an infinite one is not promised."""
+    if model.fitted_.rule is not None:  # ranges of pairs' own, which are looked at there
+        return -np.inf, np.inf
     low, high = check_bounds(model.bounds)
     low, high = -np.inf if low is None else low, np.inf if high is None else high
     if not isinstance(model, BoundedModel):
@@ -42,6 +44,12 @@ def contained(rng: Rng, users: list[Any], items: list[Any]) -> Any:
         return PAIRS[pick(rng, list(PAIRS))](users, items)
     except Exception:  # not the library's
         return list(zip(users, items, strict=True))
+
+
+def has_range(model: Any, pair: tuple[Any, Any]) -> bool:
+    """Whether the pair has a range of its own, or all have one."""
+    rule = model.fitted_.rule
+    return rule is None or not np.isnan(rule.ends([pair[0]], [pair[1]]).lower[0])
 
 
 # --- predictions --------------------------------------------------------------------------------------------
@@ -96,6 +104,10 @@ def _check_ranges(witness: Witness, model: Any, pairs: list[Any], predictions: A
     require(ends is not REFUSED and np.array_equal(ends, (lower, upper)), "predict_range gives another range")
     low, high = promised_ends(model)
     _check_inside("predict_range", lower, low, np.inf)
+    rule = model.fitted_.rule
+    if rule is not None:
+        ends = rule.ends([user for user, _ in pairs], [item for _, item in pairs])
+        _check_inside("predict", predictions, ends.lower, ends.upper)
     _check_inside("predict_range", upper, -np.inf, high)
 
 
@@ -161,6 +173,9 @@ def _full_sort(model: Any, user: Any, allowed: Any, exclude_seen: bool, n: int) 
     if not allowed.size:
         return []
     items = [model.item_ids_.ids[code] for code in allowed]
+    items = [item for item in items if has_range(model, (user, item))]
+    if not items:
+        return []
     scores = model.predict([(user, item) for item in items])
     if np.isnan(scores).all():  # on_unknown="nan": an empty list
         return []

@@ -14,7 +14,7 @@ import polars as pl
 from sklearn.base import clone
 
 import boundrec
-from benchmarks.fuzz_cases.answers import check_lists, check_neighbours, check_predictions, check_vectors
+from benchmarks.fuzz_cases.answers import check_lists, check_neighbours, check_predictions, check_vectors, has_range
 from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness, require
 from benchmarks.fuzz_cases.values import (
     ODD,
@@ -25,6 +25,7 @@ from benchmarks.fuzz_cases.values import (
     some_bounds,
     some_data,
     some_ids,
+    some_rule,
     some_weights,
 )
 from boundrec import registry
@@ -47,10 +48,12 @@ SETTINGS: dict[str, list[Any]] = {
     "initial_step": [0.1, 10.0, 1e-9],
     "inner_iter": [1, 5],
     "learning_rate": [None, 0.01, 1.0],
+    "link": [None, "log1p"],
     "magnitudes": ["auto", "range", "history", "paper"],
     "n_iter_no_change": [None, 1],
     "n_kept": [1, 3],
     "n_restarts": [1, 2],
+    "noise_growth": ["auto", 0, 0.5, 1],
     "on_contradiction": ["keep", "widen", "drop", "raise"],
     "on_unknown": ["mean", "nan", "raise"],
     "patience": [1, 10],
@@ -109,6 +112,8 @@ def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
     if issubclass(model_class, BoundedModel) and chance(rng, 0.05):
         sides = (data.users, 0.5), (data.items, 1.5)
         settings["magnitudes"] = tuple(dict.fromkeys(_hashable(ids), magnitude) for ids, magnitude in sides)
+    if issubclass(model_class, BoundedModel) and chance(rng, 0.25):
+        settings["bounds"] = some_rule(rng, data)
     if chance(rng, share_odd):
         odd = pick(rng, list(names))
         settings[odd] = pick(rng, [one for one in ODD if odd not in SIZES or not isinstance(one, int) or one < 100])
@@ -295,10 +300,12 @@ def files(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     if witness.call("save", model.save, path, keep_ratings=keep) is REFUSED:
         require(not os.path.exists(path), "a save that was refused leaves a file")
         return
-    loaded = witness.call("load", boundrec.load, path)
+    again_given = {"bounds": model.bounds} if callable(model.bounds) else {}
+    loaded = witness.call("load", boundrec.load, path, **again_given)
     require(loaded is not REFUSED, f"a saved model is refused: {witness.last_refusal}")
     users, items = model.user_ids_.ids.tolist(), model.item_ids_.ids.tolist()
     pairs = [(user, item) for user in users for item in items]
+    pairs = [pair for pair in pairs if has_range(model, pair)]
     try:
         same = np.array_equal(model.predict(pairs), loaded.predict(pairs), equal_nan=True)
     except ValueError as error:  # on_unknown="raise", and somebody without weight

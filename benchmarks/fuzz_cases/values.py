@@ -155,6 +155,35 @@ def some_bounds(rng: Rng, ratings: Any, share_odd: float) -> Any:
     return pick(rng, [(low, high), (low, high), (low, high), (low, None), (None, high), None])
 
 
+def some_rule(rng: Rng, data: Data) -> Any:
+    """Ranges of pairs' own around these ratings: of any id, or of those in the data."""
+    finite = data.ratings[np.isfinite(data.ratings)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    width = float(pick(rng, [max(high - low, 1e-3), 1.0, 1e-9, 1e9]))
+
+    def range_of(one: Any) -> tuple[float, float]:
+        extra = sum(map(ord, repr(one))) % 4  # any id has one, and always the same
+        return (low - width, high + extra * width) if extra < 3 else (low, high)
+
+    def function(users: Any, items: Any) -> tuple[list[float], list[float]]:
+        ends = [range_of((user, item)) for user, item in zip(users.tolist(), items.tolist(), strict=True)]
+        return [end[0] for end in ends], [end[1] for end in ends]
+
+    ids = [[one for one in side if getattr(type(one), "__hash__", None)] for side in (data.users, data.items)]
+    kind = pick(rng, ["function", "item", "user", "pair"])
+    try:
+        if kind == "item":
+            return boundrec.PerItem({one: range_of(one) for one in ids[1]})
+        if kind == "user":
+            return boundrec.PerUser({one: range_of(one) for one in ids[0]})
+        if kind == "pair":
+            table = {(user, item): range_of((user, item)) for user in ids[0] for item in ids[1] if chance(rng, 0.5)}
+            return boundrec.PerPair(table, pick(rng, [None, (low - width, high + width)]))
+    except (TypeError, ValueError):  # ids or ratings of which there can be no table
+        return function
+    return function
+
+
 # --- containers ---------------------------------------------------------------------------------------------
 
 
