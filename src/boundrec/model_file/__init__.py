@@ -162,6 +162,7 @@ def taken_apart(fitted: Fitted) -> dict[str, Any]:
         "eval_errors": course.eval_errors,
         "best_iter": course.best_iter,
         "noise_variances": fitted.noise_variances,
+        "noise_shape": fitted.noise_shape,
         "eval_predictions": fitted.eval_predictions,
         "rule": fitted.rule,
         **fitted.found,
@@ -193,7 +194,7 @@ def assembled(parts: Mapping[str, Any], n_bias_columns: int) -> Fitted:
     )
     whole: dict[str, Any] = {
         name: left.pop(name, None)
-        for name in ("mean", "seen", "rule", "ratings", "noise_variances", "eval_predictions")
+        for name in ("mean", "seen", "rule", "ratings", "noise_variances", "noise_shape", "eval_predictions")
     }
     names = left.pop("column_names", None)
     for name in ("n_iter", "n_features_in"):

@@ -205,8 +205,9 @@ def _check_samples(model: Any) -> None:
     if model.user_prior_means_.shape[1] != model.n_factors + 1 or model.user_spread_.shape[1] != 2:
         raise ValueError(f"its samples do not go with n_factors={model.n_factors!r}.")
     _check_positive("noise_variances", model.noise_variances_)
-    if not 4 < model.fitted_.found.get("noise_tail", 5.0) <= LARGEST:
-        raise ValueError("its 'noise_tail' is no number of degrees of freedom above 4.")
+    shape = model.fitted_.noise_shape
+    if shape is not None and not (len(shape) > 1 and np.abs(shape).max() <= LARGEST and (np.diff(shape) >= 0).all()):
+        raise ValueError("its 'noise_shape' are not the quantiles of a distribution.")
     largest, spreads, noise = _largest(model), 1.0, model.noise_ * model.noise_
     for kind in SIDES:
         spread = getattr(model, f"{kind}_spread_")

@@ -75,21 +75,31 @@ def deviations(fitted: Fitted, pairs: Pairs) -> Floats | None:
     if fitted.ranges.scale.link is not None:
         low, high = quantiles(fitted, pairs, WITHIN_ONE).T
         return np.asarray((high - low) / 2)
+    return own_deviations(fitted, pairs) * fitted.ranges.scale.stretch(pairs)
+
+
+def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
+    """The same on the scale that the model factorises."""
     std = np.empty(len(pairs))
     for block, samples, variance in sampled(fitted, pairs):
         std[block] = np.sqrt(samples.var(axis=1) + variance)
-    return std * fitted.ranges.scale.stretch(pairs)
+    return std
 
 
 def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
     """Quantiles of the rating of each pair, one column for each, inside the pair's range.
 
-    The predictive distribution is a normal around each kept sample's prediction, all of them mixed; behind a link a
-    Student t, whose tails are those of the training errors.
+    The predictive distribution is a normal around each kept sample's prediction, all of them mixed. Behind a link it
+    has the shape of the training errors' distribution, around the prediction.
     """
-    found = np.empty((len(pairs), len(wanted)))
+    shape, found = fitted.noise_shape, np.empty((len(pairs), len(wanted)))
     for block, samples, variance in sampled(fitted, pairs):
-        found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted, fitted.found.get("noise_tail"))
+        if shape is None:
+            found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted)
+        else:
+            places = np.interp(wanted, np.linspace(0, 1, len(shape)), shape)
+            spread = np.sqrt(samples.var(axis=1) + variance)
+            found[block] = samples.mean(axis=1)[:, None] + spread[:, None] * places
     lower, upper = fitted.ranges.interval(pairs)
     return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
 
@@ -147,23 +157,16 @@ def inner_products(W: Rows, H: Rows, ranges: Ranges, pairs: Pairs) -> Floats:
     return inner
 
 
-def mixture_quantiles(centres: Floats, spread: Floats, wanted: Floats, tail: float | None = None) -> Floats:
-    """Quantiles of the mixtures of normals around each row's centres, by bisection.
+def mixture_quantiles(centres: Floats, spread: Floats, wanted: Floats) -> Floats:
+    """Quantiles of the mixtures of normals around each row's centres, by bisection."""
+    from scipy.special import ndtr  # which only quantiles need
 
-    With a ``tail``, of Student t distributions with so many degrees of freedom and the same standard deviation.
-    """
-    from scipy.special import ndtr, stdtr  # which only quantiles need
-
-    below_it = ndtr if tail is None else partial(stdtr, tail)
-    widest = 10.0 if tail is None else 100.0
     spread = spread[:, None]
-    low = np.repeat(centres.min(axis=1)[:, None] - widest * spread, len(wanted), axis=1)
-    high = np.repeat(centres.max(axis=1)[:, None] + widest * spread, len(wanted), axis=1)
-    if tail is not None:
-        spread = spread * np.sqrt((tail - 2) / tail)
+    low = np.repeat(centres.min(axis=1)[:, None] - 10 * spread, len(wanted), axis=1)
+    high = np.repeat(centres.max(axis=1)[:, None] + 10 * spread, len(wanted), axis=1)
     for _ in range(50):
         middle = (low + high) / 2
-        below = below_it((middle[:, :, None] - centres[:, None, :]) / spread[:, :, None]).mean(axis=2) < wanted
+        below = ndtr((middle[:, :, None] - centres[:, None, :]) / spread[:, :, None]).mean(axis=2) < wanted
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 

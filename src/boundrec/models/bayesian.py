@@ -42,8 +42,8 @@ from boundrec.solvers.threads import RowPool
 T = TypeVar("T")
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
-#: How many errors are looked at to tell how heavy their tails are, and the least excess kurtosis that counts.
-MOST_ERRORS, LEAST_EXCESS = 50_000, 0.05
+#: How many errors are looked at to tell their distribution, and how many quantiles of it are kept.
+MOST_ERRORS, N_QUANTILES = 50_000, 201
 
 
 def slack_for(n_factors: int) -> float:
@@ -149,7 +149,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "item_prior_precisions": "floats kept free free",
         "noise_variances": "floats kept",
         "noise": "positive",
-        "noise_tail": "optional positive",
+        "noise_shape": "optional floats quantiles",
         "eval_predictions": "optional floats evaluated",
     }
     #: Where sampling may go on from; a file does not hold it.
@@ -310,7 +310,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             self._chain = Chain(
                 one.users.factors, one.items.factors, one.variance, one.rng, growth, kept.growths, kept.variances
             )
-        return fitted if self.link is None else replace(fitted, found={**fitted.found, "noise_tail": _tail(fitted)})
+        return fitted if self.link is None else replace(fitted, noise_shape=_shape_of_noise(fitted))
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         assert isinstance(solver, EvaluatedSampler)
@@ -472,20 +472,18 @@ def _known(value: T | None) -> T:
     return value
 
 
-def _tail(fitted: Fitted) -> float:
-    """Degrees of freedom of the Student t that has the tails of the training errors: its excess kurtosis is 6/(ν − 4).
+def _shape_of_noise(fitted: Fitted) -> Floats:
+    """Quantiles of the training errors, each in its own standard deviation: some ten thousands of errors tell.
 
-    Logarithms of counts have errors with heavier tails than a normal. Some ten thousands of errors tell.
+    Logarithms of counts have errors that are skewed, and heavier in their tails than a normal.
     """
     ranges, ratings = answers.bounded(fitted), _known(fitted.ratings)
-    own = ranges.scale.of_ratings(ratings).by_user
     some = slice(None, None, 1 + ratings.n_ratings // MOST_ERRORS)
-    pairs = ratings.pairs().take(some)
+    pairs, values = ratings.pairs().take(some), ranges.scale.of_ratings(ratings).by_user.data[some]
     inner = answers.dot_rows(fitted.users.factors[pairs.users], fitted.items.factors[pairs.items])
-    errors = (own.data[some] - ranges.to_value(inner, pairs)) / ranges.scale.noise(pairs)
-    fourth, second = np.mean((errors - errors.mean()) ** 4), errors.var()
-    excess = fourth / second**2 - 3 if second > 0 else 0.0
-    return float(4 + 6 / max(excess, LEAST_EXCESS))
+    errors = (values - ranges.to_value(inner, pairs)) / answers.own_deviations(fitted, pairs)
+    errors -= errors.mean()
+    return np.asarray(np.quantile(errors / (errors.std() or 1.0), np.linspace(0, 1, N_QUANTILES)))
 
 
 def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:

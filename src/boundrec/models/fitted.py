@@ -114,6 +114,8 @@ class Fitted(ReadOnly):
     n_bias_columns: int = 0
     #: Of a sampler, the variance of the noise in each sample.
     noise_variances: Floats | None = None
+    #: Where errors are told by their own distribution: its quantiles, from 0 to 1, in standard deviations.
+    noise_shape: Floats | None = None
     #: Numbers that only some models have, by name.
     found: Mapping[str, float] = field(default_factory=dict)
     #: What a sampler predicts for its ``eval_set``.
