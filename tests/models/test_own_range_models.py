@@ -423,7 +423,7 @@ def test_a_file_holds_ranges_of_any_scale(tmp_path_factory, problem, name):
     assert np.array_equal(problem.predict(load(path)), problem.predict(model))
 
 
-# --- pairs that nobody has seen ------------------------------------------------------------------------------------------
+# --- pairs that nobody has seen ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", [MBMF, BayesianMBMF])
