@@ -79,6 +79,12 @@ class Scale:
         """What the link makes of ratings."""
         return np.asarray(np.log1p(values) if self.link else values, np.float64)
 
+    def linked_scores(self, scores: Floats) -> Floats:
+        """The same of what predictions are compared with, which may be less than any of them is."""
+        if not self.link:
+            return scores
+        return np.where(scores > -1, self.linked(np.maximum(scores, np.nextafter(-1, 0))), -np.inf)
+
     def unlinked(self, values: Floats) -> Floats:
         """The ratings behind what the link made of them."""
         return np.asarray(np.expm1(np.minimum(values, LARGEST_LOG))) if self.link else values
