@@ -1,5 +1,7 @@
 """Counts by their logarithms: what a transformed target gives, and all that it loses."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.compose import TransformedTargetRegressor
