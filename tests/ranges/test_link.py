@@ -171,3 +171,17 @@ def test_lists_as_long_as_there_are_items_compare_with_nothing_and_say_nothing(b
         items, scores = model.recommend(n=5, exclude_seen=False)
     assert np.array_equal(np.sort(items, axis=1), np.tile(np.sort(model.item_ids_.ids), (6, 1)))
     assert np.all(np.diff(scores, axis=1) <= 0)
+
+
+def test_form_n_guards_the_upper_end_behind_a_link_as_without_one():
+    X = [(user, item) for user in range(5) for item in range(4)]
+    y = [1.0 + (user * item) % 3 for user, item in X]
+    model = MBMF.as_in_paper(3, form="n", bounds=(0.9, 4), link="log1p", random_state=0, max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    items, scores = model.recommend(n=4, exclude_seen=False)
+    every = model.predict([(user, item) for user in model.user_ids_.ids for item in model.item_ids_.ids]).reshape(5, 4)
+    assert np.array_equal(scores, -np.sort(-every, axis=1))
+    assert scores.max() <= 4
+    assert model.predict_range(X)[0].min() < 0.9
