@@ -180,7 +180,7 @@ def test_form_n_guards_the_upper_end_behind_a_link_as_without_one():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    items, scores = model.recommend(n=4, exclude_seen=False)
+    _, scores = model.recommend(n=4, exclude_seen=False)
     every = model.predict([(user, item) for user in model.user_ids_.ids for item in model.item_ids_.ids]).reshape(5, 4)
     assert np.array_equal(scores, -np.sort(-every, axis=1))
     assert scores.max() <= 4
