@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import boundrec
 from boundrec.cli.rating_tables import ColumnNames, read_ratings
 from boundrec.cli.table_files import TableFile
 from boundrec.data.ratings import Ends, Ratings
+from boundrec.report import plots
 
 COLUMNS = ["--user", "origin", "--item", "destination", "--rating", "passengers"]
 OWN = ["--lower", "0", "--upper", "seats"]
@@ -330,6 +332,63 @@ def test_the_report_draws_pairs_in_their_ranges_and_lists_those_nearest_to_the_e
 def test_the_report_of_one_range_has_no_lists_of_pairs(command, models, tmp_path):
     command(" ".join([f"report one.safetensors flights.csv -o {tmp_path}/report.html", *COLUMNS]))
     assert "Nearest to the upper end" not in (tmp_path / "report.html").read_text()
+
+
+def test_the_report_calls_no_contradiction_what_the_fit_does_not_reach(command, models, tmp_path, folder):
+    frame = pl.read_csv(folder / "flights.csv")
+    page = tmp_path / "report.html"
+    far = frame.with_columns(
+        pl.when(pl.int_range(pl.len()) < 3).then(1900.0).otherwise("passengers").alias("passengers")
+    )
+    far.write_csv(tmp_path / "far.csv")
+    command(" ".join([f"report one.safetensors {tmp_path}/far.csv -o {page}", *COLUMNS]))
+    text = page.read_text()
+    assert "the others lie beyond what the fit reaches" in text
+    assert "docs/choosing-bounds.md#bounds-are-a-promise" in text
+    assert "contradict the ranges" not in text
+    far.with_columns(pl.col("passengers").replace(1900.0, 2100.0)).write_csv(tmp_path / "far.csv")  # past 0 to 2000
+    command(" ".join([f"report one.safetensors {tmp_path}/far.csv -o {page}", *COLUMNS]))
+    assert "3 contradict the ranges that the model was given" in page.read_text()
+
+
+@pytest.mark.parametrize("model", ["rows", "pairs"])
+def test_items_in_ranges_of_their_own_are_as_certain_as_their_shares_are(command, models, tmp_path, folder, model):
+    frame, page = pl.read_csv(folder / "flights.csv"), tmp_path / "report.html"
+    command(" ".join([f"report {model}.safetensors flights.csv -o {page}", *COLUMNS, *OWN]))
+    X, upper = frame.select("origin", "destination"), frame["seats"]
+    fitted = boundrec.load(folder / f"{model}.safetensors")
+    if model == "rows":
+        score, head = fitted.predict(X, return_std=True, lower=0, upper=upper)[1] / upper.to_numpy(), "std ÷ width"
+    else:
+        score = ((fitted.predict(X, lower=0, upper=upper) - frame["passengers"]) / upper).to_numpy() ** 2
+        head = "RMSE ÷ width"
+    by_item = frame.with_columns(score=score).group_by("destination").agg(pl.col("score").mean(), n=pl.len())
+    best = by_item.filter(pl.col("n") >= 5).sort("score")["destination"]
+    text = page.read_text()
+    assert f"<th>{head}</th>" in text
+    for heading, item in (("Most certain", best[0]), ("Least certain", best[-1])):
+        after = text[text.index(f"<h3>{heading}") :]
+        assert after[after.index("<tbody><tr><th>") :].startswith(f"<tbody><tr><th>{item}<")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1866.4, "1,870"), (35549.0, "35.5k"), (0.5, "0.5"), (1234567.0, "1.23M"), (-20000.0, "-20k"), (0.0, "0")],
+)
+def test_figures_of_an_axis_have_no_exponents(value, shown):
+    assert plots.figure_in_short(value) == shown
+
+
+@pytest.mark.parametrize(("widest", "scale"), [(50.0, "linear"), (50_000.0, "log")])
+def test_widths_that_are_far_apart_are_drawn_by_their_logarithms(widest, scale):
+    canvas = plots.widths(np.append(np.geomspace(1, widest, 200), 0.0))
+    (axes,) = canvas.axes
+    assert axes.get_xscale() == scale
+    assert ("1 without any" in axes.get_xlabel()) == (scale == "log")
+    canvas.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 3
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_info_says_what_the_ranges_are(command, models):

@@ -88,6 +88,7 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
         pairs=(users.column(), items.column()),
         seen=Learnt.by(model).seen,
         drawn_from=rows.values.size,
+        given=rows.ends and rows.ends.take(drawn),
     )
 
 
