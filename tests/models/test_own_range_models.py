@@ -1,5 +1,6 @@
 """What models do around a fit where every pair has a range of its own: scikit-learn, files, new ratings, stopping."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -420,3 +421,36 @@ def test_a_file_holds_ranges_of_any_scale(tmp_path_factory, problem, name):
     model = problem.fit(MODELS[name], dtype="float64")
     model.save(path, keep_ratings=True)
     assert np.array_equal(problem.predict(load(path)), problem.predict(model))
+
+
+# --- pairs that nobody has seen ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [MBMF, BayesianMBMF])
+def test_unknown_pairs_get_the_share_that_wide_ranges_have_and_not_that_of_the_many_narrow_ones(model):
+    """Half of the users have narrow ranges and leave them empty, the others wide ones that they fill."""
+    rng = np.random.default_rng(0)
+    X = np.array([(user, item) for user in range(40) for item in rng.permutation(30)[:12]])
+    wide = X[:, 0] % 2 == 0
+    seats = np.where(wide, 1000.0, 1.0)
+    y = seats * np.where(wide, 0.8, 0.1) * rng.uniform(0.9, 1.1, len(X))
+    fitted = model(3, noise_growth=0.5, random_state=0).fit(X, y, lower=0, upper=seats)
+    unknown = [(-5, -5), (0, -5), (-5, 0)]
+    prediction, lower, upper = fitted.predict(unknown, True, lower=0, upper=1)
+    assert prediction == pytest.approx([0.8, 0.8, 0.8], abs=0.05)
+    assert np.all((lower <= prediction) & (prediction <= upper))
+    if model is BayesianMBMF:
+        middle = fitted.predict_quantiles(unknown, 0.5, lower=0, upper=1)[:, 0]
+        assert middle == pytest.approx(prediction, abs=0.05)
+
+
+@pytest.mark.parametrize("container", [list, np.array])
+def test_rows_of_three_columns_have_their_capacity_in_the_third(container):
+    rows = container([(0, 0, 4.0), (0, 1, 9.0), (1, 0, 2.0), (2, 1, 7.0)])
+    y = [3.0, 9.0, 0.0, 2.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MBMF(2, bounds=(0, "seats"), random_state=0).fit(rows, y)
+    assert np.all(model.predict(rows) <= [4, 9, 2, 7])
+    with pytest.raises(ValueError, match="give it three columns"):
+        model.predict(container([(0, 0, -50.0, 4.0)]))

@@ -34,7 +34,7 @@ def fit(bounds=None, model=MBMF, beside=None, rows=X, **settings):
 @pytest.mark.parametrize(
     ("ends", "sentence"),
     [
-        ((3, 1), r"1 of 2 ranges have a lower end above the upper one: exchange them \(first: row 1, .*: 3.0 to 1.0\)"),
+        ((3, 1), r"1 of 2 ranges have a lower end above the upper one: correct them \(first: row 1, .*: 3.0 to 1.0\)"),
         ((np.nan, 1), r"1 of 2 ranges have no ends, or only one.*row 1"),
         ((0, None), r"row 1|None"),
         ((0, np.inf), r"1 of 2 ranges have an infinite end.*0.0 to inf"),
@@ -168,7 +168,7 @@ def test_ids_that_never_occur_are_said_once(model, rule, told):
             "bounds is a frame with the columns 'film', 'lower'",
         ),
         (pl.DataFrame({"item": ["tea"], "lo": [0], "hi": [1]}), "ranges come in the columns 'lower' and 'upper'"),
-        (pd.DataFrame({"lower": [0], "upper": [1]}), "beside 'item', 'user' or both; rename them"),
+        (pd.DataFrame({"lower": [0], "upper": [1]}), "beside 'item', 'user' or both and no others; rename"),
         (("lower", "upper", "middle"), r"bounds=\('lower', 'upper', 'middle'\): give a pair such as"),
         ((), r"bounds=\(\): give a pair"),
         ({1, 5}, r"bounds=\{1, 5\}: give a pair such as .* or a rule for ranges of pairs"),

@@ -29,6 +29,9 @@ LIBRARIES: tuple[Library, ...] = get_args(Library)
 #: Ids for which every library may have a type of its own; which of them come back as they were is tried.
 TYPED = (str, bytes, int, float, date, time, timedelta, Decimal)
 
+#: So many names an error message lists.
+MOST_LISTED = 10
+
 ACCEPTED = (
     "an array or a list of (user id, item id) pairs, a pandas, polars or pyarrow frame with two columns, "
     "or, to fit, a scipy sparse matrix (users × items) or a Ratings"
@@ -61,7 +64,7 @@ def pair_columns(X: Any) -> tuple[Column, Column]:
         raise ValueError("the two columns of X must have different names: rename one of them") from None
     names = frame.columns
     if len(names) != 2:
-        raise ValueError(f"X must have two columns, user ids and item ids, but has {len(names)}: {names}")
+        raise ValueError(f"X must have two columns, user ids and item ids, but has {len(names)}: [{listed(names)}]")
     users, items = map(series_column, frame.iter_columns())  # by place: frame[0] would be a row
     return users, items
 
@@ -71,27 +74,40 @@ def range_columns(X: Any, names: RangeColumns | None) -> tuple[Any, Any, Any]:
 
     A number in the place of a name stands for all rows.
     """
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == 4:
-        return X[:, :2], X[:, 2], X[:, 3]
-    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) and len(row) == 4 for row in X):
-        return [row[:2] for row in X], [row[2] for row in X], [row[3] for row in X]
+    constant = [not isinstance(end, str) for end in names or ("", "")]
+    width, words = 4 - sum(constant), {3: "three", 4: "four"}
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] == width:
+        given = [X[:, column] for column in range(2, width)]
+        return (X[:, :2], *_in_place(given, names, constant))
+    if isinstance(X, list | tuple) and X and all(isinstance(row, list | tuple) and len(row) == width for row in X):
+        rows = [[row[column] for row in X] for column in range(2, width)]
+        return ([row[:2] for row in X], *_in_place(rows, names, constant))
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
+        ends = "lower and upper ends" if width == 4 else f"{'upper' if constant[0] else 'lower'} ends"
         raise ValueError(
-            "X has no columns of ranges: give it four columns (user ids, item ids, lower and upper ends), or pass "
-            "lower= and upper= beside it"
+            f"X has no columns of ranges: give it {words[width]} columns (user ids, item ids, {ends}), or pass lower= "
+            "and upper= beside it"
         )
     columns = list(frame.columns)
-    low, high = names or (columns[2:4] if len(columns) == 4 else ("lower", "upper"))
-    ends = [end for end in (low, high) if isinstance(end, str)]
-    ids = [name for name in columns if name not in ends]
-    if len(ids) != 2 or not set(ends) <= set(columns):
+    by_name = {"lower", "upper"} <= set(columns) or len(columns) != 4
+    low, high = names or (("lower", "upper") if by_name else (columns[2], columns[3]))
+    named = [end for end in (low, high) if isinstance(end, str)]
+    ids = [name for name in columns if name not in named]
+    if len(ids) != 2 or not set(named) <= set(columns):
         raise ValueError(
-            f"X has the columns {', '.join(map(repr, columns))}: give it two columns of ids, and the ranges in {low!r} "
-            f"and {high!r}, or pass lower= and upper= beside it"
+            f"X has the columns {listed(columns)}: give it two columns of ids, and the ranges in {low!r} and {high!r}, "
+            "or pass lower= and upper= beside it"
         )
     lower, upper = (frame[end].to_native() if isinstance(end, str) else end for end in (low, high))
     return frame.select(ids).to_native(), lower, upper
+
+
+def _in_place(given: list[Any], names: RangeColumns | None, constant: list[bool]) -> tuple[Any, Any]:
+    """Columns of ends, and the number where there is one in the place of a column."""
+    ends = iter(given)
+    lower, upper = (names[i] if names and constant[i] else next(ends) for i in range(2))
+    return lower, upper
 
 
 def column_names(X: Any) -> Names | None:
@@ -252,6 +268,12 @@ def short(value: Any) -> str:
 
 
 # --- frames out -----------------------------------------------------------------------------------------------
+
+
+def listed(names: Sequence[Any]) -> str:
+    """Names as an error message shows them: the first few."""
+    shown = ", ".join(map(repr, names[:MOST_LISTED]))
+    return shown if len(names) <= MOST_LISTED else f"{shown} and {len(names) - MOST_LISTED} more"
 
 
 def import_library(name: str) -> Any:

@@ -30,15 +30,15 @@ class IdIndex:
         self.ids = ids
 
     @classmethod
-    def encode(cls, column: Column, name: str = "id") -> tuple[IdIndex, NDArray[np.int32]]:
+    def encode(cls, column: Column, name: str = "id", where: str = "X") -> tuple[IdIndex, NDArray[np.int32]]:
         """Number the ids of a column by first appearance.
 
         Parameters
         ----------
         column
             One id per observation; missing (None, NaN) and unhashable ids are refused.
-        name
-            What to call the ids in an error message.
+        name, where
+            What to call the ids in an error message, and the table that they come from.
 
         Returns
         -------
@@ -46,7 +46,7 @@ class IdIndex:
             ``index.ids[codes]`` is the column.
         """
         plain = _plain_column(column)
-        ids, codes = _number_integers(plain) if isinstance(plain, np.ndarray) else _number_objects(plain, name)
+        ids, codes = _number_integers(plain) if isinstance(plain, np.ndarray) else _number_objects(plain, name, where)
         return cls(ids), codes
 
     def codes(self, column: Column) -> NDArray[np.int64]:
@@ -171,14 +171,16 @@ def _number_integers(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDAr
     return seen + low, table[place].astype(np.int32, copy=False)
 
 
-def _number_objects(column: list[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def _number_objects(column: list[Any], name: str, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
     try:
         distinct = dict.fromkeys(column)
     except TypeError:
-        raise _unhashable(column, name) from None
+        raise _unhashable(column, name, where) from None
     if set(map(type, distinct)) != {str} and any(map(_is_no_id, distinct)):
         row = next(k for k, one in enumerate(column) if _is_no_id(one))
-        raise ValueError(f"row {row} of X has no {name} id ({column[row]!r}): leave such rows out or name the {name}")
+        raise ValueError(
+            f"row {row} of {where} has no {name} id ({column[row]!r}): leave such rows out or name the {name}"
+        )
     row_of_id = dict(zip(distinct, range(len(distinct)), strict=True))
     codes = np.fromiter(map(row_of_id.__getitem__, column), np.int32, len(column))
     plain = _plain_column([_plain_id(one) for one in distinct])
@@ -210,10 +212,10 @@ def _plain_time(one: np.datetime64 | np.timedelta64) -> Any:
     return one if isinstance(plain, int) else plain
 
 
-def _unhashable(column: list[Any], name: str) -> TypeError:
+def _unhashable(column: list[Any], name: str, where: str = "X") -> TypeError:
     row = next(k for k, one in enumerate(column) if not _is_hashable(one))
     return TypeError(
-        f"{name} ids must be hashable, but row {row} of X has {short(column[row])}: use a string or a tuple"
+        f"{name} ids must be hashable, but row {row} of {where} has {short(column[row])}: use a string or a tuple"
     )
 
 

@@ -226,8 +226,9 @@ def _restore_scale(source: Source, name: str) -> Scale:
         return Scale()
     with _part(name):
         parts = dict(zip(OF_A_SCALE, source.value(name), strict=True))
-        link, width = parts.pop("link"), parts.pop("width")
-        return Scale(link, None if width is None else float(width), **{key: float(one) for key, one in parts.items()})
+        link, width, even = parts.pop("link"), parts.pop("width"), bool(parts.pop("even"))
+        numbers = {key: float(one) for key, one in parts.items()}
+        return Scale(link, None if width is None else float(width), even=even, **numbers)
 
 
 def _restore_ranges(source: Source, name: str) -> Ranges:

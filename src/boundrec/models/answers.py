@@ -49,9 +49,17 @@ def predictions(fitted: Fitted, pairs: Pairs) -> Floats:
 
 
 def _of_unknown(fitted: Fitted, pairs: Pairs) -> Floats:
-    """The prior mean, where there is a prior; else the known side's mean, or the overall one where neither is known."""
-    if fitted.users.prior is not None:
+    """The prior mean, where there is a prior; else what is known of the others on average.
+
+    A prior counts every row alike. Where ranges differ in width ratings do not count alike, and nor do rows.
+    """
+    if fitted.users.prior is not None and fitted.ranges.scale.even:
         return fitted.ranges.to_value(inner_products(*rows_of(fitted), bounded(fitted), pairs), pairs)
+    return known_means(fitted, pairs)
+
+
+def known_means(fitted: Fitted, pairs: Pairs) -> Floats:
+    """The known side's mean, or the overall one where neither is known, on the scale that the model factorises."""
     answer = np.where(pairs.users >= 0, fitted.users.means[pairs.users], np.full(len(pairs), fitted.mean))
     return np.where(pairs.items >= 0, fitted.items.means[pairs.items], answer)
 
@@ -134,7 +142,10 @@ def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Float
         within += p[1] * dot_rows(H[:, 2:], H[:, 2:]) + q[1] * dot_rows(W[:, 2:], W[:, 2:])
         # That of the narrowest ranges beside the widest may pass all numbers, where it says no more than their ends do.
         noise = np.minimum(fitted.found["noise"] * ranges.scale.noise(some), LARGEST)
-        yield block, ranges.to_value(inner, some), within + noise**2
+        values, unknown = ranges.to_value(inner, some), some.unknown()
+        if not ranges.scale.even and unknown.any():  # around what is answered for them
+            values[unknown] += (_of_unknown(fitted, some.take(unknown)) - values[unknown].mean(axis=1))[:, None]
+        yield block, values, within + noise**2
 
 
 def rows_of(fitted: Fitted) -> tuple[Rows, Rows]:

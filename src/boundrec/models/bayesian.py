@@ -83,6 +83,7 @@ class EvaluatedSampler(Sampler):
 
     burn_in = 0
     ranges: Ranges
+    start: Fitted
     earlier: Course
     evaluated: Floats | None = None
 
@@ -100,7 +101,10 @@ class EvaluatedSampler(Sampler):
         inner = answers.inner_products(W, H, ranges, pairs)
         if self.n_swept > self.burn_in:
             inner = self._running.add(inner)
-        self.evaluated = np.clip(ranges.scale.to_rating(ranges.to_value(inner, pairs), pairs), *ranges.interval(pairs))
+        values, unknown = ranges.to_value(inner, pairs), pairs.unknown()
+        if not ranges.scale.even and unknown.any():
+            values[unknown] = answers.known_means(self.start, pairs.take(unknown))
+        self.evaluated = np.clip(ranges.scale.to_rating(values, pairs), *ranges.interval(pairs))
         return self.evaluated
 
 
@@ -202,7 +206,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         if chain and growth:
             growth.weigh(users, items, chain.growth)
         sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, growth)
-        sampler.burn_in, sampler.ranges = burn_in, answers.bounded(start)
+        sampler.burn_in, sampler.ranges, sampler.start = burn_in, answers.bounded(start), start
         sampler.earlier = self.fitted_.course if chain else start.course
         return sampler
 
@@ -310,6 +314,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             self._chain = Chain(
                 one.users.factors, one.items.factors, one.variance, one.rng, growth, kept.growths, kept.variances
             )
+        fitted = fitted.with_means()
         return fitted if self.link is None else replace(fitted, noise_shape=_shape_of_noise(fitted))
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
@@ -424,7 +429,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         """
         wanted = read_numbers([quantiles] if is_number(quantiles) else quantiles, "quantiles", "quantile")
         if not np.all((wanted > 0) & (wanted < 1)):
-            raise ValueError(f"quantiles={short(quantiles)}: give numbers between 0 and 1.")
+            raise ValueError(f"quantiles={short(quantiles)}: give numbers above 0 and below 1.")
         pairs = self._pairs(X, lower, upper)
         return answers.quantiles(self.fitted_, pairs, wanted)
 

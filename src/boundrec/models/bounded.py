@@ -135,8 +135,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
                 'that is its bound; pass form="c" and magnitudes="auto", or one range for all.'
             )
         if ratings.ends is None:
-            ends = (open_end if end is None else end for end, open_end in zip(self._declared(), OPEN, strict=True))
-            return Scale(self.link, None, 0.0, 1.0, *ends) if self.link else Scale()
+            low, high = (open_end if end is None else end for end, open_end in zip(self._declared(), OPEN, strict=True))
+            return Scale(self.link, lower=low, upper=high) if self.link else Scale()
         if not is_auto(self.noise_growth):
             return own_scale(ratings, self.link, float(self.noise_growth))
         return likely_scale(own_scale(ratings, self.link, FIRST_GROWTH), ratings)

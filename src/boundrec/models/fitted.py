@@ -6,7 +6,7 @@ A fit ends with one, a file stores one, `fold_in` replaces one side of it. Its a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
@@ -17,6 +17,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.ranges import PredictionRanges
 from boundrec.ranges.rules import Rule
+from boundrec.ranges.scale import Scale
 from boundrec.solvers import Sweep
 from boundrec.solvers.gibbs import Prior
 from boundrec.top_n import Seen
@@ -129,20 +130,25 @@ class Fitted(ReadOnly):
 
         Who was ``given`` a rating of an item has seen it, even if that rating was dropped or set aside.
         """
-        own = ranges.scale.of_ratings(ratings)
-        weights = own.by_user.weights
-        mean = float(np.average(own.by_user.data, weights=weights if weights.size else None))
-        return cls(
-            FittedSide.of(own.users, own.by_user, mean),
-            FittedSide.of(own.items, own.by_item, mean),
-            ranges,
-            mean,
-            Seen.of(given),
-            ratings.names,
-            ratings,
-            rule=rule,
-        )
+        mean, users, items = _means(ratings, ranges.scale)
+        return cls(users, items, ranges, mean, Seen.of(given), ratings.names, ratings, rule=rule)
+
+    def with_means(self) -> Fitted:
+        """The same with the means that its ratings have on its scale, of which a sampler may have moved the weights."""
+        if self.ranges.scale.is_plain or self.ratings is None:
+            return self
+        mean, users, items = _means(self.ratings, self.ranges.scale)
+        sides = replace(self.users, means=users.means), replace(self.items, means=items.means)
+        return replace(self, mean=mean, users=sides[0], items=sides[1])
 
     def side(self, kind: str) -> FittedSide:
         """The side of that name, "user" or "item"."""
         return self.users if kind == "user" else self.items
+
+
+def _means(ratings: Ratings, scale: Scale) -> tuple[float, FittedSide, FittedSide]:
+    """The overall mean of what is factorised, and what is known of both sides by their means."""
+    own = scale.of_ratings(ratings)
+    weights = own.by_user.weights
+    mean = float(np.average(own.by_user.data, weights=weights if weights.size else None))
+    return mean, FittedSide.of(own.users, own.by_user, mean), FittedSide.of(own.items, own.by_item, mean)

@@ -11,13 +11,23 @@ import numpy as np
 from scipy.sparse import issparse
 
 from boundrec.arrays import Bools, Codes, Floats
-from boundrec.data.columns import Column, RangeColumns, pair_columns, range_columns, read_numbers, series_column, short
+from boundrec.data.columns import (
+    Column,
+    RangeColumns,
+    listed,
+    pair_columns,
+    range_columns,
+    read_numbers,
+    series_column,
+    short,
+)
 from boundrec.data.ids import IdIndex, id_array
 from boundrec.data.ratings import LARGEST, Ends
 from boundrec.notes import warn
 
 #: What the columns of a table of ranges may be called, so that it can be told what it is.
 USER, ITEM, LOWER, UPPER = "user", "item", "lower", "upper"
+TABLE = "the table of ranges"
 
 
 #: The ranges of pairs by their places in two columns of ids, which were looked up once.
@@ -109,8 +119,8 @@ class PerPair(AnyRule):
 
     def __init__(self, table: Any, default: tuple[float, float] | None = None) -> None:
         (users, items), ends = _read_table(table, (USER, ITEM))
-        self.users, user_codes = IdIndex.encode(users, USER)
-        self.items, item_codes = IdIndex.encode(items, ITEM)
+        self.users, user_codes = IdIndex.encode(users, USER, TABLE)
+        self.items, item_codes = IdIndex.encode(items, ITEM, TABLE)
         keys = user_codes.astype(np.int64) * len(self.items) + item_codes
         order = np.argsort(keys, kind="stable")
         self.keys, self.range = keys[order], ends.take(order)
@@ -272,9 +282,9 @@ def _rule_of_frame(table: Any, names: list[str]) -> Any:
     ids = tuple(name for name in (USER, ITEM) if name in names)
     if {*names} != {*ids, LOWER, UPPER} or ids not in kinds:
         raise ValueError(
-            f"bounds is a frame with the columns {', '.join(map(repr, names))}: ranges come in the columns 'lower' and "
-            "'upper', beside 'item', 'user' or both; rename them, or write PerItem(...), PerUser(...) or PerPair(...) "
-            "around it."
+            f"bounds is a frame with the columns {listed(names)}: ranges come in the columns 'lower' and 'upper', "
+            "beside 'item', 'user' or both and no others; rename or leave some out, or write PerItem(...), "
+            "PerUser(...) or PerPair(...) around it."
         )
     return kinds[ids](table)
 
@@ -304,6 +314,10 @@ def ends_of_rows(rule: Any, X: Any, lower: Any, upper: Any) -> tuple[Any, Ends |
 def _for_each_row(end: Any, name: str, n: int) -> Floats:
     if np.isscalar(end):
         return np.full(n, read_numbers([end], name, "end").item())
+    if issparse(end):
+        raise TypeError(
+            f"{name} is a sparse matrix: give a number for each stored entry, in the order of tocoo().data."
+        )
     numbers = read_numbers(end, name, "end")
     if numbers.size != n:
         raise ValueError(f"{name} has {numbers.size} values for {n} rows: give one for each row.")
@@ -317,9 +331,12 @@ def check_ends(ends: Ends, users: Column, items: Column, may_lack: bool = False)
     with np.errstate(over="ignore", invalid="ignore"):
         infinite = ~np.isfinite(lower) | ~np.isfinite(upper)
         flaws: tuple[tuple[Bools, str], ...] = (
-            (np.isnan(lower) | np.isnan(upper), "no ends, or only one: add them, or give a default"),
+            (
+                np.isnan(lower) | np.isnan(upper),
+                "no ends, or only one: add them, or give a default (which a PerPair may have)",
+            ),
             (infinite, "an infinite end: a range of a pair's own has two ends (one for all may be open, (0, None))"),
-            (lower > upper, "a lower end above the upper one: exchange them"),
+            (lower > upper, "a lower end above the upper one: correct them"),
             ((np.abs(lower) > LARGEST) | (np.abs(upper) > LARGEST), "an end too large to be squared: scale all"),
         )
     for bad, flaw in flaws:
@@ -395,8 +412,8 @@ def _of_frame(frame: Any, kinds: tuple[str, ...]) -> tuple[list[Column], Any, An
     names = list(frame.columns)
     if LOWER not in names or UPPER not in names or len(names) != len(kinds) + 2:
         raise ValueError(
-            f"the table of ranges has the columns {', '.join(map(repr, names))}: give it "
-            f"{', '.join(map(repr, (*kinds, LOWER, UPPER)))}."
+            f"the table of ranges has the columns {listed(names)}: give it "
+            f"{', '.join(map(repr, (*kinds, LOWER, UPPER)))}, and no others."
         )
     ids = [name for name in names if name not in (LOWER, UPPER)]
     if set(ids) == set(kinds):
@@ -416,7 +433,7 @@ def _of_mapping(table: Mapping[Any, Any], kinds: tuple[str, ...]) -> tuple[list[
 
 
 def _distinct(column: Column, kind: str) -> IdIndex:
-    index, codes = IdIndex.encode(column, kind)
+    index, codes = IdIndex.encode(column, kind, TABLE)
     if len(index) < len(codes):
         first = int(np.flatnonzero(np.bincount(codes) > 1)[0])
         raise ValueError(

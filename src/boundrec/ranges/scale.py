@@ -12,7 +12,7 @@ weight among the shares is d^(2−2p), here divided by the mean of these over th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -49,6 +49,8 @@ class Scale:
         The mean of (d/D)^(2−2p) over the training ratings.
     lower, upper
         Declared ends that hold for all pairs, in ratings: rounding of a link must not pass them.
+    even
+        Whether all ranges of the training ratings are as wide, so that none of these counts more than another.
     """
 
     link: Link | None = None
@@ -57,6 +59,7 @@ class Scale:
     mean_weight: float = 1.0
     lower: float = -np.inf
     upper: float = np.inf
+    even: bool = True
 
     @property
     def is_plain(self) -> bool:
@@ -116,7 +119,11 @@ class Scale:
         lower, upper = pairs.ends or (self.lower, self.upper)
         ends = tuple(np.clip(self.to_rating(end, pairs), lower, upper) for end in (low, high))
         if self.width is None:
-            return ends[0], ends[1]
+            below, above = (
+                self.lower + ROUNDING * (1 + abs(self.lower)),
+                self.upper - ROUNDING * (1 + abs(self.upper)),
+            )
+            return np.where(ends[0] <= below, lower, ends[0]), np.where(ends[1] >= above, upper, ends[1])
         whole = (1 - ROUNDING) * self.width
         return np.where(low <= -whole, lower, ends[0]), np.where(high >= whole, upper, ends[1])
 
@@ -157,13 +164,9 @@ def own_scale(ratings: Ratings, link: Link | None, growth: float) -> Scale:
         raise ValueError("every range has a width of zero, so there is nothing to learn: give ranges with room.")
     largest = half.max()
     width = float(largest * np.sqrt(np.average((half / largest) ** 2, weights=counts)))
-    return with_growth(Scale(link, width), half, counts, growth)
-
-
-def with_growth(scale: Scale, half: Floats, counts: Floats, growth: float) -> Scale:
-    """The same scale where noise grows otherwise; half-widths and own weights of the training ratings set the unit."""
-    bare = Scale(scale.link, scale.width, growth)
-    return Scale(scale.link, scale.width, growth, float(np.average(bare.weights(half), weights=counts)))
+    even = bool(np.ptp(half[counts > 0]) <= ROUNDING * largest)
+    bare = Scale(link, width, growth, even=even)
+    return replace(bare, mean_weight=float(np.average(bare.weights(half), weights=counts)))
 
 
 def _ends(pairs: Pairs) -> Ends:
