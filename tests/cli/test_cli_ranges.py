@@ -497,6 +497,7 @@ def test_ids_in_a_table_of_ranges_that_never_occur_are_said_once(command, tmp_pa
         ("fit flights.csv -o m --bounds 0 9 --lower 0 --upper seats", "leave out one or the other"),
         ("evaluate flights.csv --upper seats", "--lower is missing: name its column, or give a number"),
         ("tune flights.csv --lower 0", "such as --upper capacity; 0 and no upper end is --bounds 0 none."),
+        ("fit flights.csv -o m --lower seats", "name its column, such as --upper capacity."),
         ("predict rows.safetensors flights.csv --lower 0", "name its column, such as --upper capacity."),
         (
             "fit flights.csv -o m --lower 0 --upper seats --set form=n",

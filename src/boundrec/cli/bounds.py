@@ -115,9 +115,13 @@ class AskedBounds:
 
     def _missing(self) -> str:
         """What to do about an end that is missing: as the upper one, a number beside a number would be of no use."""
+        from boundrec.cli.table_files import is_number
+
         if self.lower is None:
             return "--lower is missing: name its column, or give a number for all rows, such as --lower 0."
-        one_range = f"; {self.lower} and no upper end is --bounds {self.lower} none" if takes("--bounds") else ""
+        one_range = ""
+        if takes("--bounds") and is_number(self.lower):
+            one_range = f"; {self.lower} and no upper end is --bounds {self.lower} none"
         return f"--upper is missing: name its column, such as --upper capacity{one_range}."
 
     @property
