@@ -1,5 +1,7 @@
 """Counts by their logarithms: what a transformed target gives, and all that it loses."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.compose import TransformedTargetRegressor
@@ -154,3 +156,32 @@ def test_a_link_that_is_none_is_refused(link):
     X, y = counts()
     with pytest.raises(ValueError, match=r"link.*log1p"):
         MBMF(2, link=link).fit(X, y)
+
+
+@pytest.mark.parametrize("bounds", [(0, None), (None, 50), None])
+def test_lists_as_long_as_there_are_items_compare_with_nothing_and_say_nothing(bounds):
+    X = [(user, item) for user in range(6) for item in range(5) if (user + item) % 3]
+    y = [float(user * item % 7) for user, item in X]
+    model = MBMF(2, bounds=bounds, link="log1p", random_state=0, max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        items, scores = model.recommend(n=5, exclude_seen=False)
+    assert np.array_equal(np.sort(items, axis=1), np.tile(np.sort(model.item_ids_.ids), (6, 1)))
+    assert np.all(np.diff(scores, axis=1) <= 0)
+
+
+def test_form_n_guards_the_upper_end_behind_a_link_as_without_one():
+    X = [(user, item) for user in range(5) for item in range(4)]
+    y = [1.0 + (user * item) % 3 for user, item in X]
+    model = MBMF.as_in_paper(3, form="n", bounds=(0.9, 4), link="log1p", random_state=0, max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    items, scores = model.recommend(n=4, exclude_seen=False)
+    every = model.predict([(user, item) for user in model.user_ids_.ids for item in model.item_ids_.ids]).reshape(5, 4)
+    assert np.array_equal(scores, -np.sort(-every, axis=1))
+    assert scores.max() <= 4
+    assert model.predict_range(X)[0].min() < 0.9

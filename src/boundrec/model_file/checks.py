@@ -19,7 +19,7 @@ from boundrec.models.answers import bounded
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
 from boundrec.ranges import Frame, Ranges, frame_for
-from boundrec.ranges.scale import Bounds
+from boundrec.ranges.scale import Bounds, Scale
 from boundrec.ranges.slack import STEEPEST
 from boundrec.top_n import norms
 
@@ -144,13 +144,14 @@ def _check_ranges(model: BoundedModel) -> None:
 
 def _check_scale(model: BoundedModel, ranges: Ranges) -> None:
     """A scale that goes with the settings, and on which numbers can be worked with."""
-    scale, guarded = ranges.scale, [-np.inf, np.inf]
-    if scale.link is not None and scale.width is None:
-        guarded = [open_end if end is None else end for end, open_end in zip(model._declared(), guarded, strict=True)]
+    scale = ranges.scale
+    guarded = Scale(scale.link)
+    if scale.width is None:
+        guarded = guarded.guarding(ranges.frame.lower, ranges.frame.upper, model._declared())
     sizes = (1.0 if scale.width is None else scale.width, scale.mean_weight)
     usable = all(SMALLEST < size < LARGEST for size in sizes) and 0 <= scale.growth <= 1
     whole = (scale.width is None) == (model.fitted_.rule is None) and scale.link == model.link
-    if not usable or not whole or [scale.lower, scale.upper] != guarded:
+    if not usable or not whole or (scale.lower, scale.upper) != (guarded.lower, guarded.upper):
         raise ValueError(f"its scale is not that of bounds={short(model.bounds)} and link={model.link!r}.")
 
 

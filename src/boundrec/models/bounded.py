@@ -34,7 +34,6 @@ from boundrec.solvers.growth import NoiseGrowth
 
 #: How noise is taken to grow with the width of ranges until the ratings tell: as that of counts.
 FIRST_GROWTH = 0.5
-OPEN = (-np.inf, np.inf)
 
 
 class BoundedModel(RangeSettings, FactorisationModel):
@@ -135,8 +134,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
                 'that is its bound; pass form="c" and magnitudes="auto", or one range for all.'
             )
         if ratings.ends is None:
-            low, high = (open_end if end is None else end for end, open_end in zip(self._declared(), OPEN, strict=True))
-            return Scale(self.link, lower=low, upper=high) if self.link else Scale()
+            return Scale(self.link)
         if not is_auto(self.noise_growth):
             return own_scale(ratings, self.link, float(self.noise_growth))
         return likely_scale(own_scale(ratings, self.link, FIRST_GROWTH), ratings)
@@ -153,6 +151,8 @@ class BoundedModel(RangeSettings, FactorisationModel):
             ranges = magnitudes_of_data(bounds, own, (weights if weights.size else 1.0) * counts, slack)
         if ranges is None:
             ranges = self._ranges_by_rule(bounds, own, past, from_matrix)
+        if scale.width is None:
+            scale = scale.guarding(ranges.frame.lower, ranges.frame.upper, self._declared())
         return replace(ranges, slack=slack, scale=scale)
 
     def _ranges_by_rule(self, bounds: Bounds, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:

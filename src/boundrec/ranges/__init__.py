@@ -156,7 +156,7 @@ class Ranges(ReadOnly):
 
     def needed(self, users: Codes, scores: Floats, low: float, high: float) -> Floats:
         """The least inner product of `vectors` with which an item might reach a score."""
-        scores = self.scale.linked(scores)
+        scores = self.scale.linked_scores(scores)
         if self.frame.led:
             reach, below, above = self._reach_and_room()
             distance = scores - self.frame.offset - ROUNDING_OF_RANGES * (reach + abs(self.frame.offset))

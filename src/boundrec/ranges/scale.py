@@ -73,11 +73,25 @@ class Scale:
         low, high = (None if end is None else float(self.linked(np.array(end))) for end in declared)
         return low, high
 
+    def guarding(self, low: float, high: float, declared: Bounds) -> Scale:
+        """The same with those of the declared ends that are guarded, behind the link at ``low`` and ``high``."""
+        if self.link is None:
+            return self
+        ends = zip((low, high), declared, (-np.inf, np.inf), strict=True)
+        lower, upper = (end if end is not None and np.isfinite(one) else open_end for one, end, open_end in ends)
+        return replace(self, lower=lower, upper=upper)
+
     # --- values -------------------------------------------------------------------------------------------------
 
     def linked(self, values: NDArray[np.floating]) -> Floats:
         """What the link makes of ratings."""
         return np.asarray(np.log1p(values) if self.link else values, np.float64)
+
+    def linked_scores(self, scores: Floats) -> Floats:
+        """The same of what predictions are compared with, which may be less than any of them is."""
+        if not self.link:
+            return scores
+        return np.where(scores > -1, self.linked(np.maximum(scores, np.nextafter(-1, 0))), -np.inf)
 
     def unlinked(self, values: Floats) -> Floats:
         """The ratings behind what the link made of them."""
