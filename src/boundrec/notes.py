@@ -24,8 +24,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def in_a_sentence(value: float) -> str:
-    """A number for a sentence: whole ones whole, others with four significant digits."""
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
+    """A number for a sentence: whole ones whole, others with four digits, and an exponent from a million."""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.4g}'):,g}"
 
 
 def four_digits(value: float) -> str:

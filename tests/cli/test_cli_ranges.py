@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import boundrec
 from boundrec.cli.rating_tables import ColumnNames, read_ratings
 from boundrec.cli.table_files import TableFile
 from boundrec.data.ratings import Ends, Ratings
+from boundrec.report import plots
 
 COLUMNS = ["--user", "origin", "--item", "destination", "--rating", "passengers"]
 OWN = ["--lower", "0", "--upper", "seats"]
@@ -159,6 +161,20 @@ def test_a_model_with_a_table_needs_no_ranges_and_takes_others_beside_the_pairs(
     assert (given["prediction"] <= given["upper"]).all()
 
 
+def test_two_numbers_are_the_range_of_all_rows_that_are_predicted(command, models, tmp_path):
+    ask = "predict rows.safetensors flights.csv --user origin --item destination --lower 0 --upper"
+    narrow, wide = (pl.read_csv(command(f"{ask} {end}")[0].encode()) for end in (50, 100))
+    assert (narrow["upper"] == 50).all()
+    assert (narrow["prediction"] <= 50).all()
+    np.testing.assert_allclose(2 * narrow["prediction"].to_numpy(), wide["prediction"].to_numpy())
+    names = " ".join(COLUMNS)
+    command(f"report rows.safetensors flights.csv {names} --lower 0 --upper 2000 -o {tmp_path}/page.html")
+    command(f"evaluate flights.csv --fitted rows.safetensors {names} --lower 0 --upper 2000")
+    assert "--lower 9 is above --upper 5: exchange them." in command(f"{ask.replace('--lower 0', '--lower 9')} 5", 1)[1]
+    _, err = command(f"predict one.safetensors {ask.split(maxsplit=2)[2]} 50", code=2)
+    assert "has one range for all, 0 to 2,000" in err
+
+
 def test_settings_of_counts_and_of_noise_are_taken(command, tmp_path):
     path = tmp_path / "model.safetensors"
     start = " ".join(["fit flights.csv -o", str(path), *COLUMNS, *QUICK])
@@ -216,6 +232,13 @@ def test_a_test_file_has_ranges_of_its_own(command, tmp_path):
     assert "test.csv has no column 'seats' (--upper). There are: origin, destination, passengers." in err
 
 
+def test_held_out_ratings_are_said_to_be_those_of_the_file_that_they_are_from(command):
+    _, err = command(" ".join(["evaluate flights.csv --test flights.csv --model mbmf", *COLUMNS, *OWN, *QUICK]))
+    assert "held out (those of flights.csv)" in err
+    _, err = command(" ".join(["evaluate flights.csv --model mbmf", *COLUMNS, *OWN, *QUICK]))
+    assert "held out (random ones)" in err
+
+
 def test_a_fitted_model_is_measured_in_the_ranges_of_the_rows(command, models):
     names = " ".join(COLUMNS)
     found = json.loads(command(f"evaluate flights.csv --fitted rows.safetensors {names} --json {' '.join(OWN)}")[0])
@@ -269,6 +292,15 @@ def test_lists_by_a_table_keep_its_ranges_also_where_ranges_came_with_the_rows(c
     assert len(frame) == 10
 
 
+def test_columns_of_a_table_for_lists_can_be_named(command, models, folder):
+    table = pl.read_parquet(folder / "by_pair.parquet").rename({"origin": "from", "destination": "to"})
+    table.write_csv(folder / "renamed.csv")
+    ask = "recommend rows.safetensors A03 -n 3 --with-seen --bounds-file"
+    named, _ = command(f"{ask} renamed.csv --user from --item to")
+    assert named == command(f"{ask} by_pair.parquet")[0]
+    assert "renamed.csv has no column 'origin' (--user)." in command(f"{ask} renamed.csv --user origin", code=1)[1]
+
+
 def test_pairs_that_a_table_lacks_are_left_out_of_lists_and_said_once(command, models):
     out, err = command("recommend pairs.safetensors --with-seen -n 3")
     frame = pl.read_csv(out.encode())
@@ -302,6 +334,63 @@ def test_the_report_of_one_range_has_no_lists_of_pairs(command, models, tmp_path
     assert "Nearest to the upper end" not in (tmp_path / "report.html").read_text()
 
 
+def test_the_report_calls_no_contradiction_what_the_fit_does_not_reach(command, models, tmp_path, folder):
+    frame = pl.read_csv(folder / "flights.csv")
+    page = tmp_path / "report.html"
+    far = frame.with_columns(
+        pl.when(pl.int_range(pl.len()) < 3).then(1900.0).otherwise("passengers").alias("passengers")
+    )
+    far.write_csv(tmp_path / "far.csv")
+    command(" ".join([f"report one.safetensors {tmp_path}/far.csv -o {page}", *COLUMNS]))
+    text = page.read_text()
+    assert "the others lie beyond what the fit reaches" in text
+    assert "docs/choosing-bounds.md#bounds-are-a-promise" in text
+    assert "contradict the ranges" not in text
+    far.with_columns(pl.col("passengers").replace(1900.0, 2100.0)).write_csv(tmp_path / "far.csv")  # past 0 to 2000
+    command(" ".join([f"report one.safetensors {tmp_path}/far.csv -o {page}", *COLUMNS]))
+    assert "3 contradict the ranges that the model was given" in page.read_text()
+
+
+@pytest.mark.parametrize("model", ["rows", "pairs"])
+def test_items_in_ranges_of_their_own_are_as_certain_as_their_shares_are(command, models, tmp_path, folder, model):
+    frame, page = pl.read_csv(folder / "flights.csv"), tmp_path / "report.html"
+    command(" ".join([f"report {model}.safetensors flights.csv -o {page}", *COLUMNS, *OWN]))
+    X, upper = frame.select("origin", "destination"), frame["seats"]
+    fitted = boundrec.load(folder / f"{model}.safetensors")
+    if model == "rows":
+        score, head = fitted.predict(X, return_std=True, lower=0, upper=upper)[1] / upper.to_numpy(), "std ÷ width"
+    else:
+        score = ((fitted.predict(X, lower=0, upper=upper) - frame["passengers"]) / upper).to_numpy() ** 2
+        head = "RMSE ÷ width"
+    by_item = frame.with_columns(score=score).group_by("destination").agg(pl.col("score").mean(), n=pl.len())
+    best = by_item.filter(pl.col("n") >= 5).sort("score")["destination"]
+    text = page.read_text()
+    assert f"<th>{head}</th>" in text
+    for heading, item in (("Most certain", best[0]), ("Least certain", best[-1])):
+        after = text[text.index(f"<h3>{heading}") :]
+        assert after[after.index("<tbody><tr><th>") :].startswith(f"<tbody><tr><th>{item}<")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1866.4, "1,870"), (35549.0, "35.5k"), (0.5, "0.5"), (1234567.0, "1.23M"), (-20000.0, "-20k"), (0.0, "0")],
+)
+def test_figures_of_an_axis_have_no_exponents(value, shown):
+    assert plots.figure_in_short(value) == shown
+
+
+@pytest.mark.parametrize(("widest", "scale"), [(50.0, "linear"), (50_000.0, "log")])
+def test_widths_that_are_far_apart_are_drawn_by_their_logarithms(widest, scale):
+    canvas = plots.widths(np.append(np.geomspace(1, widest, 200), 0.0))
+    (axes,) = canvas.axes
+    assert axes.get_xscale() == scale
+    assert ("1 without any" in axes.get_xlabel()) == (scale == "log")
+    canvas.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 3
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
 def test_info_says_what_the_ranges_are(command, models):
     assert "bounds: a range for every pair, which comes with the rows\n" in command("info rows.safetensors")[0]
     out, _ = command("info items.safetensors")
@@ -314,16 +403,30 @@ def test_info_says_what_the_ranges_are(command, models):
     assert 0 <= found["noise_growth"] <= 1
 
 
+def test_info_describes_a_model_whose_ranges_come_from_a_function(command, folder, tmp_path):
+    frame = pl.read_csv(folder / "flights.csv")
+    model = boundrec.MBMF(
+        2, bounds=lambda users, items: (np.zeros(len(users)), np.full(len(users), 2000.0)), max_iter=2
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(frame.select("origin", "destination"), frame["passengers"]).save(tmp_path / "m.safetensors")
+    out, _ = command(f"info {tmp_path}/m.safetensors")
+    assert "bounds: a range for every pair, by a function, which the file does not hold\n" in out
+    (tmp_path / "no.safetensors").write_text("nothing")
+    assert "cannot be loaded" in command(f"info {tmp_path}/no.safetensors", code=1)[1]
+
+
 # --- bad input ------------------------------------------------------------------------------------------------
 
 
 GOOD = "user,item,rating,lo,hi\n1,a,4,0,5\n1,b,3,0,5\n2,a,2,0,5\n2,b,1,0,5\n"
 BAD_ROWS = {
     "lower above upper": ("3,c,4,7,5", "line 6 has a lower end, 7, above the upper one, 5: exchange them."),
-    "no end": ("3,c,4,,5", "line 6 has no lower end in the column 'lo'."),
-    "NaN": ("3,c,4,0,NaN", "line 6 has 'NaN', not an upper end, in the column 'hi'."),
-    "infinite": ("3,c,4,0,inf", "line 6 has 'inf', not an upper end, in the column 'hi'."),
-    "text": ("3,c,4,0,many", "line 6 has 'many', not an upper end, in the column 'hi'."),
+    "no end": ("3,c,4,,5", "line 6 has no lower end in the column 'lo': fill it in, or name another with --lower."),
+    "NaN": ("3,c,4,0,NaN", "line 6 has 'NaN', not an upper end, in the column 'hi': write a number, "),
+    "infinite": ("3,c,4,0,inf", "line 6 has 'inf', not an upper end, in the column 'hi': write a number, "),
+    "text": ("3,c,4,0,many", "line 6 has 'many', not an upper end, in the column 'hi': write a number, "),
     "too large": ("3,c,4,0,1e200", "line 6 has '1e200', too large to be squared, in the column 'hi'"),
 }
 
@@ -393,7 +496,16 @@ def test_ids_in_a_table_of_ranges_that_never_occur_are_said_once(command, tmp_pa
     [
         ("fit flights.csv -o m --bounds 0 9 --lower 0 --upper seats", "leave out one or the other"),
         ("evaluate flights.csv --upper seats", "--lower is missing: name its column, or give a number"),
-        ("tune flights.csv --lower 0", "--upper is missing"),
+        ("tune flights.csv --lower 0", "such as --upper capacity; 0 and no upper end is --bounds 0 none."),
+        ("fit flights.csv -o m --lower seats", "name its column, such as --upper capacity."),
+        ("predict rows.safetensors flights.csv --lower 0", "name its column, such as --upper capacity."),
+        (
+            "fit flights.csv -o m --lower 0 --upper seats --set form=n",
+            "--set form=n: every pair has a range of its own",
+        ),
+        ("evaluate flights.csv --bounds-file by_item.csv --set magnitudes=history", "leave it out, or pass --bounds,"),
+        ("tune flights.csv --lower 0 --upper seats --set form=n", "--set form=n: every pair has a range of its own"),
+        ("fit flights.csv -o m --lower 0 --upper seats --set bounds=columns", "bounds have options of their own"),
         ("fit flights.csv -o m --model nmf --lower 0 --upper seats", "nmf has one range for all: pass --bounds"),
         ("fit flights.csv -o m --history flights.csv --bounds-file by_item.csv", "leave out one or the other"),
         ("predict rows.safetensors flights.csv", "the ranges of rows.safetensors came with its rows"),
@@ -420,6 +532,8 @@ def test_what_contradicts_itself_is_asked_wrongly(command, models, folder, text,
     [
         ("--lower 0 --upper seat", "flights.csv has no column 'seat' (--upper). There are: origin, "),
         ("--lower 0 --upper 5", "flights.csv has no columns 0 5: one range for all is --bounds 0 5."),
+        ("--lower 0 --upper nan", "--upper nan: give a column, or a finite number that stands for all rows."),
+        ("--bounds-file by_item.csv --lower 0 --upper 5", "are numbers: name the columns of the table instead."),
         ("--lower -inf --upper seats", "--lower -inf: give a column, or a finite number"),
         ("--lower seats --upper seats", "--lower and --upper name the same column, 'seats': give each its own."),
         ("--lower 0 --upper passengers", "--upper names the column of the ratings, 'passengers': name another."),
@@ -431,11 +545,29 @@ def test_columns_of_ranges_that_are_none_are_refused(command, folder, ends, answ
     assert not (folder / "m").exists()
 
 
-def test_a_rating_outside_its_own_range_is_counted_and_kept(command, tmp_path):
+PLACE = "over.csv: 1 of 5 ratings lie outside their own range (first: line 6, user 3, item 'a': 9 > 5)"
+SETTLED = {
+    "keep": "Note: {}: they are kept; --set on_contradiction=widen (or drop) settles them.",
+    "widen": "Note: {}: these ranges are widened.",
+    "drop": "Note: {}: they are dropped.",
+    "raise": "Error: {}: correct them, or pass --set on_contradiction=widen (or drop).",
+}
+
+
+@pytest.mark.parametrize("how", SETTLED)
+def test_a_rating_outside_its_own_range_is_told_once_with_its_line_and_what_becomes_of_it(command, tmp_path, how):
     (tmp_path / "over.csv").write_text(GOOD + "3,a,9,0,5\n")
-    out, err = command(f"fit {tmp_path}/over.csv -o {tmp_path}/m --lower lo --upper hi --k 2 --sweeps 2")
-    assert "20.00 % of the ratings lie outside their own range" in out
-    assert "--set on_contradiction=widen (or drop)" in err
+    fit = f"fit {tmp_path}/over.csv -o {tmp_path}/m --lower lo --upper hi --k 2 --sweeps 2"
+    out, err = command(f"{fit} --set on_contradiction={how}", code=how == "raise")
+    assert SETTLED[how].format(f"{tmp_path}/{PLACE}") in err
+    assert err.count("outside their own range") == 1
+    assert ("20.00 % of the ratings lie outside their own range" in out) == (how != "raise")
+
+
+def test_a_comparison_tells_of_contradictions_without_a_setting_that_it_lacks(command, tmp_path):
+    (tmp_path / "over.csv").write_text(GOOD + "3,a,9,0,5\n")
+    text = f"compare {tmp_path}/over.csv --models mbmf -o {tmp_path}/p.png --lower lo --upper hi --k 2 --sweeps 2"
+    assert f"Note: {tmp_path}/{PLACE}: they are kept.\n" in command(f"{text} --share 0.3")[1]
 
 
 # --- reading --------------------------------------------------------------------------------------------------

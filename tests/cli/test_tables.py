@@ -65,6 +65,10 @@ FILES = {
 }
 
 
+A_NUMBER = ": write a number, or name another with --rating."
+NOTHING = ": fill it in, or name another with --rating."
+
+
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("name", FILES)
 def test_every_kind_of_file_gives_the_same_ratings(name, packed, tmp_path):
@@ -141,11 +145,11 @@ def test_times_are_numbers_or_dates():
         (b"user,item,rating\n", "f has a header and no rows."),
         (b"user,item,rating\n\n\n", "f has a header and no rows."),
         (b"a,b,c\nx,y,z\n", "f: no column looks like the user's; name it with --user. There are: a, b, c."),
-        (b"user,item,rating\n1,a,4\n\n1,b,good\n", "f: line 4 has 'good', not a rating, in the column 'rating'."),
-        (b'user,item,rating\n1,"a\nb",4\n1,b,good\n', "f: line 4 has 'good', not a rating, in the column 'rating'."),
-        (b"user,item,rating\n1,a,x\n1,b,y\n", "f: line 2 has 'x', not a rating, in the column 'rating' (1 more like it)."),  # noqa: E501
-        (b"user,item,rating\n1,a,nan\n", "f: line 2 has 'nan', not a rating, in the column 'rating'."),
-        (b"user,item,rating\n1,a,4\n1,b,\n", "f: line 3 has no rating in the column 'rating'."),
+        (b"user,item,rating\n1,a,4\n\n1,b,good\n", "f: line 4 has 'good', not a rating, in the column 'rating'" + A_NUMBER),  # noqa: E501
+        (b'user,item,rating\n1,"a\nb",4\n1,b,good\n', "f: line 4 has 'good', not a rating, in the column 'rating'" + A_NUMBER),  # noqa: E501
+        (b"user,item,rating\n1,a,x\n1,b,y\n", "f: line 2 has 'x', not a rating, in the column 'rating' (1 more like it)" + A_NUMBER),  # noqa: E501
+        (b"user,item,rating\n1,a,nan\n", "f: line 2 has 'nan', not a rating, in the column 'rating'" + A_NUMBER),
+        (b"user,item,rating\n1,a,4\n1,b,\n", "f: line 3 has no rating in the column 'rating'" + NOTHING),
         (b"user,item,rating\n1,a,4\n1,b\n", "f cannot be read: line 3 has 2 fields, but there are 3 columns."),
         (b"user,item,rating\n1,a,4\n,b,4\n", "f: line 3 has no user in the column 'user'."),
         (b"user,item,rating\n1,a,4\n1,b,4,5\n", "f cannot be read: line 3 has 4 fields, but there are 3 columns."),
@@ -155,19 +159,19 @@ def test_times_are_numbers_or_dates():
         (b"user,item,rating\n1,a,4\n1,b,1e200\n", "f: line 3 has '1e200', too large to be squared, in the column 'rating': divide all by a constant."),  # noqa: E501
         (b"user,item,rating\r1,a,4\r", "f has line ends of old Macs (CR): save it with LF or CR LF."),
         (b"user,item,rating\n1,a,4\r1,b,4\n", "f cannot be read: line 2 has 5 fields, but there are 3 columns."),
-        (b"user,item,rating\n1," + 140_000 * b"a" + b",4\n1,b,x\n", "f: line 3 has 'x', not a rating, in the column 'rating'."),  # noqa: E501
+        (b"user,item,rating\n1," + 140_000 * b"a" + b",4\n1,b,x\n", "f: line 3 has 'x', not a rating, in the column 'rating'" + A_NUMBER),  # noqa: E501
         (b'"a\nb":"c":"d"\n', "f: no column looks like the user's; name it with --user. There are: 'a\\nb:\"c\":\"d\"'."),  # noqa: E501
         (b",", "f: line 1 has neither names nor values: begin with those."),
         (b"\n|\n", "f: line 2 has neither names nor values: begin with those."),
         (b'""', "f: line 1 has neither names nor values: begin with those."),
         ("\N{NO-BREAK SPACE}".encode(), "f: line 1 has neither names nor values: begin with those."),
         (b'{"user":1,"item":2,"rating":3}\n\n{"user":1,"item":3,"rating":"x"}\n',
-         "f: line 3 has 'x', not a rating, in the column 'rating'."),
+         "f: line 3 has 'x', not a rating, in the column 'rating'" + A_NUMBER),
         (b'{"user":1,"item":2,"rating":3}\n{oops\n', "f cannot be read: line 2 is not a JSON object."),
         (b'{"user":1,"item":2,"rating":3}\n{"user":1,"item":2,"rating":NaN}\n', "f cannot be read: line 2 is not a JSON object."),  # noqa: E501
         (b'{"user":1,"item":2,"rating":3}\n{"user":"\xff","item":2,"rating":3}\n',
          "f cannot be read: line 2 is not UTF-8 text (b'\\xff'): save it as UTF-8."),
-        (b'{"user":1,"item":2,"rating":3}\n{}\n', "f: line 2 has no rating in the column 'rating'."),
+        (b'{"user":1,"item":2,"rating":3}\n{}\n', "f: line 2 has no rating in the column 'rating'" + NOTHING),
         (b'[{"user":1,"item":2,"rating":3}]', "f is one JSON array: write one object a line (NDJSON)."),
         (b"\xff\xfeu\0s\0e\0r\0", "f is UTF-16 text: save it as UTF-8."),
         (b"\x89PNG\r\n\x1a\n\0\0\0\0", "f is no table: give CSV, TSV, Parquet or NDJSON, each gzipped or not."),

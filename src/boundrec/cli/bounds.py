@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import typer
 
-from boundrec.cli.console import in_command_words, say
+from boundrec.cli.console import in_command_words, say, takes
 from boundrec.notes import in_a_sentence
 
 if TYPE_CHECKING:
@@ -60,10 +60,12 @@ def limits_of(model: Any) -> Limits:
 
 def describe(rule: Any) -> str:
     """A rule for ranges in words."""
-    from boundrec.ranges.rules import PerItem, PerPair, Widened
+    from boundrec.ranges.rules import ByFunction, PerItem, PerPair, Widened
 
     if isinstance(rule, Widened):
         return f"{describe(rule.rule)}, but for {len(rule.pairs.keys):,} pairs that a rating has widened"
+    if isinstance(rule, ByFunction):
+        return "a range for every pair, by a function, which the file does not hold"
     if not isinstance(rule, PerItem | PerPair):
         return "a range for every pair, which comes with the rows"
     ends = f"from {in_a_sentence(float(rule.range.lower.min()))} to {in_a_sentence(float(rule.range.upper.max()))}"
@@ -81,6 +83,13 @@ def comes_with_rows(rule: Any) -> bool:
 
 
 # --- what is typed --------------------------------------------------------------------------------------------
+
+
+class RowEnds(TypedDict, total=False):
+    """What the ends of each row's range are called in the table."""
+
+    lower: str | None
+    upper: str | None
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,18 @@ class AskedBounds:
                 "leave out one or the other."
             )
         if self.lower is None or self.upper is None:
-            missing = "--lower" if self.lower is None else "--upper"
-            raise typer.BadParameter(
-                f"{missing} is missing: name its column, or give a number for all rows, such as {missing} 0."
-            )
+            raise typer.BadParameter(self._missing())
+
+    def _missing(self) -> str:
+        """What to do about an end that is missing: as the upper one, a number beside a number would be of no use."""
+        from boundrec.cli.table_files import is_number
+
+        if self.lower is None:
+            return "--lower is missing: name its column, or give a number for all rows, such as --lower 0."
+        one_range = ""
+        if takes("--bounds") and is_number(self.lower):
+            one_range = f"; {self.lower} and no upper end is --bounds {self.lower} none"
+        return f"--upper is missing: name its column, such as --upper capacity{one_range}."
 
     @property
     def own(self) -> bool:
@@ -124,12 +141,27 @@ class AskedBounds:
                 "leave out one or the other."
             )
 
-    def of_rows(self) -> dict[str, str | None]:
+    def refuse_settings(self, settings: Mapping[str, Any]) -> None:
+        """Refuse settings of one range for all, where every pair has its own, before anything is read."""
+        for name, good in (("form", ("c",)), ("magnitudes", ("auto", "range"))):
+            if self.own and settings.get(name, good[0]) not in good:
+                raise typer.BadParameter(
+                    f"--set {name}={settings[name]}: every pair has a range of its own, and that is its bound: leave "
+                    f"it out, or pass --bounds, one range for all."
+                )
+
+    def of_rows(self) -> RowEnds:
         """The columns of ranges in the table of ratings or pairs."""
         return {} if self.file is not None else {"lower": self.lower, "upper": self.upper}
 
-    def settle(self, table: RatingTable) -> tuple[RatingTable, Limits]:
+    def settle(self, table: RatingTable, on_contradiction: str = "keep") -> tuple[RatingTable, Limits]:
         """The ratings with their ranges, where they have their own, and what predictions may be."""
+        table, limits = self._settled(table)
+        if table.ratings.ends is not None:
+            tell_contradictions(table, on_contradiction)
+        return table, limits
+
+    def _settled(self, table: RatingTable) -> tuple[RatingTable, Limits]:
         from boundrec.ranges.rules import WithRows, tell_unused
 
         ratings = table.ratings
@@ -214,7 +246,9 @@ def has_heavy_tail(ratings: Any) -> bool:
 # --- a table of ranges ----------------------------------------------------------------------------------------
 
 
-def read_rule(asked: AskedBounds, users: Any, items: Any, names: Mapping[str, str]) -> Rule:
+def read_rule(
+    asked: AskedBounds, users: Any, items: Any, names: Mapping[str, str], asked_ids: Mapping[str, str] | None = None
+) -> Rule:
     """The rule in a table of ranges, which is for users, for items or for pairs: its columns tell.
 
     Parameters
@@ -225,6 +259,8 @@ def read_rule(asked: AskedBounds, users: Any, items: Any, names: Mapping[str, st
         The ids that ratings have: those of the table become of their kind.
     names
         What the columns of users and items are called elsewhere.
+    asked_ids
+        What they are called in this table, as far as that was typed.
     """
     import numpy as np
 
@@ -235,7 +271,7 @@ def read_rule(asked: AskedBounds, users: Any, items: Any, names: Mapping[str, st
 
     assert asked.file is not None
     file = TableFile.open(asked.file)
-    columns = Columns.read(file, range_table_columns(file, asked.lower, asked.upper, names))
+    columns = Columns.read(file, range_table_columns(file, asked.lower, asked.upper, names, asked_ids or {}))
     ids = {
         kind: ids_like(columns.ids(kind), index)
         for kind, index in (("user", users), ("item", items))
@@ -282,6 +318,42 @@ def _default(bounds: tuple[str, str] | None) -> tuple[float, float] | None:
             f"--bounds {' '.join(bounds or ())}: the range of pairs that a table lacks has two ends: give both."
         )
     return lower, upper
+
+
+#: What becomes of ratings outside their own range.
+SETTLED = {
+    "keep": "they are kept",
+    "widen": "these ranges are widened",
+    "drop": "they are dropped",
+}
+
+
+def tell_contradictions(table: RatingTable, how: str) -> None:
+    """Ratings outside their own range: how many, where the first one is, and what becomes of them."""
+    import numpy as np
+
+    from boundrec.ranges.contradictions import settle_own
+
+    ratings = table.ratings
+    outside = np.flatnonzero(settle_own(ratings, None, "keep")[2])
+    if not outside.size:
+        return
+    assert ratings.rows is not None
+    assert ratings.ends is not None
+    first = int(outside[ratings.rows[outside].argmin()])
+    value, lower, upper = (float(column[first]) for column in (ratings.by_user.data, *ratings.ends))
+    user = ratings.users.ids.item(int(ratings.user_of_rating()[first]))
+    item = ratings.items.ids.item(int(ratings.by_user.indices[first]))
+    relation = f"{as_typed(value)} {'>' if value > upper else '<'} {as_typed(upper if value > upper else lower)}"
+    text = (
+        f"{table.read.file.name}: {outside.size:,} of {ratings.n_ratings:,} ratings lie outside their own range "
+        f"(first: {table.read.place(int(ratings.rows[first]))}, user {user!r}, item {item!r}: {relation})"
+    )
+    if how == "raise":
+        raise ValueError(f"{text}: correct them, or pass --set on_contradiction=widen (or drop).")
+    becomes = f": {SETTLED[how]}" if how in SETTLED else ""
+    remedy = "; --set on_contradiction=widen (or drop) settles them" if how == "keep" and takes("--set") else ""
+    say(f"Note: {text}{becomes}{remedy}.")
 
 
 # --- the ranges of rows ---------------------------------------------------------------------------------------
@@ -341,7 +413,9 @@ def _ends(rule: Rule, users: Any, items: Any, read: RatingRows, rows: Any) -> da
     return ends
 
 
-def rule_for_lists(model: Any, lower: str | None, upper: str | None, file: Path | None, path: Path) -> Rule | None:
+def rule_for_lists(
+    model: Any, lower: str | None, upper: str | None, file: Path | None, ids: Mapping[str, str], path: Path
+) -> Rule | None:
     """The rule that lists are made by instead of the model's own, if there is one; refused where there is none."""
     rule = model.fitted_.rule
     if file is None:
@@ -359,4 +433,4 @@ def rule_for_lists(model: Any, lower: str | None, upper: str | None, file: Path 
             "--bounds-file, or fit it with that."
         )
     names = dict(zip(("user", "item"), model.fitted_.names or (), strict=False))
-    return read_rule(AskedBounds(None, lower, upper, file), model.user_ids_, model.item_ids_, names)
+    return read_rule(AskedBounds(None, lower, upper, file), model.user_ids_, model.item_ids_, names, ids)

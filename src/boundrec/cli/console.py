@@ -144,6 +144,11 @@ def speak_for(command: Any) -> None:
     _spoken.update(option for param in command.params for option in (*param.opts, *param.secondary_opts))
 
 
+def takes(option: str) -> bool:
+    """Whether the command that is running has this option."""
+    return option in _spoken
+
+
 def in_command_words(message: str) -> str:
     """A sentence of the library in the words of the command: duplicates="last" is --duplicates last where it has that.
 

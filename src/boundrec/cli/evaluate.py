@@ -83,16 +83,18 @@ def evaluate(
         _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, json)
         return
     within.refuse_history(history)
-    asked = Request(model, within.typed(), k, sweeps, seed, threads, parse_settings(settings))
+    chosen = parse_settings(settings)
+    within.refuse_settings(chosen)
+    asked = Request(model, within.typed(), k, sweeps, seed, threads, chosen)
     asked.model()
-    table, limits = within.settle(read_table(ratings, names, header).settled(duplicates))
+    table, limits = within.settle(read_table(ratings, names, header).settled(duplicates), asked.on_contradiction)
     if test is None:
         parts = held_out.divide(table, share, seed)
     else:
         judged_by = read_same_columns(test, table, header, duplicates)
         if bounds_file is not None:
             judged_by = in_ranges_of(limits.rule, judged_by)
-        parts = held_out.Parts(table.ratings, judged_by.ratings, by_time is not None)
+        parts = held_out.Parts(table.ratings, judged_by.ratings, f"those of {judged_by.read.file.name}")
     past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
     say(parts.in_words())
     trial = held_out.Trial.of(parts, limits, length)
@@ -110,7 +112,7 @@ def _evaluate_fitted(
     from boundrec.cli.rating_tables import read_table
 
     model = boundrec.load(path)
-    rows = read_table(ratings, columns, header).with_ids_like(model.user_ids_, model.item_ids_)
+    rows = read_table(ratings, columns, header, fitted=True).with_ids_like(model.user_ids_, model.item_ids_)
     rows = with_ranges(rows, model, within, path)
     trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length)
     results = held_out.measure_trivial(trial)

@@ -71,7 +71,9 @@ def fit(
     options.check_output(output, "model", ratings, history, bounds_file)
     if is_special(output):
         raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
-    asked = Request(model, within.typed(), k, sweeps, seed, threads, parse_settings(settings))
+    others = parse_settings(settings)
+    within.refuse_settings(others)
+    asked = Request(model, within.typed(), k, sweeps, seed, threads, others)
     asked.model()  # what is asked wrongly is refused before the file is read
     if within.own and not takes_ranges(model):
         raise typer.BadParameter(
@@ -83,7 +85,7 @@ def fit(
     summary = _summarise(table.ratings)
     if not json:
         typer.echo(_summary_in_words(table.read.file.name, summary))
-    table, limits = within.settle(table)
+    table, limits = within.settle(table, asked.on_contradiction)
     past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
     data = table.ratings
     del table  # what the fit works on is in data

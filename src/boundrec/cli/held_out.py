@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 
     training: Ratings
     test: Ratings
-    by_time: bool
+    how: str  # the test ratings were chosen
 
     def cold(self) -> Bools:
         """Which test ratings have a user or an item without a training rating."""
@@ -63,8 +63,7 @@ class Parts(NamedTuple):
     def in_words(self) -> str:
         """How many ratings are on each side, and how many of the test ratings nothing is known about."""
         cold = float(self.cold().mean())
-        how = "the latest" if self.by_time else "random ones"
-        what = f"{self.training.n_ratings:,} ratings to learn from, {self.test.n_ratings:,} held out ({how})"
+        what = f"{self.training.n_ratings:,} ratings to learn from, {self.test.n_ratings:,} held out ({self.how})"
         return what + (f"; {percent(cold)} of these have a user or an item that is new" if cold else "")
 
     def as_json(self) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def divide(table: RatingTable, share: float, seed: int) -> Parts:
     else:
         users, items = ratings.user_of_rating()[as_read], ratings.by_user.indices[as_read]
         held[as_read] = splits.hold_out(users, items, share, seed, protect=False)
-    return Parts(ratings.keep(~held), ratings.keep(held), times is not None)
+    return Parts(ratings.keep(~held), ratings.keep(held), "random ones" if times is None else "the latest")
 
 
 @dataclass

@@ -19,9 +19,7 @@ EXAMPLES = "Example: boundrec info model.safetensors --json"
 
 def info(model: options.ModelFile, json: options.Json = False) -> None:
     """Say what a model file holds."""
-    import boundrec
-
-    fitted = boundrec.load(model)
+    fitted = _load(model)
     found = _facts(fitted, model)
     if json:
         print_json(found)
@@ -37,6 +35,18 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
     typer.echo(f"{mean}ratings kept in the file: {kept}")
     settings = ", ".join(f"{name}={value!r}" for name, value in found["settings"].items())
     typer.echo(f"settings: {settings}")
+
+
+def _load(path: Path) -> Any:
+    """The model; the function that its ranges may come from, which no file holds, is not asked here."""
+    import boundrec
+
+    try:
+        return boundrec.load(path)
+    except ValueError as error:
+        if "its ranges come from a function" not in str(error):
+            raise
+        return boundrec.load(path, bounds=lambda users, items: ())
 
 
 def _facts(model: Any, path: Path) -> dict[str, Any]:

@@ -43,12 +43,21 @@ class Request:
         own = limits.rule is not None and takes_ranges(self.name)
         return replace(self, bounds=limits.rule if own else limits.bounds)
 
+    @property
+    def on_contradiction(self) -> str:
+        """What becomes of ratings outside their own range, which is told where they are read."""
+        return str((self.settings or {}).get("on_contradiction", "keep"))
+
     def model(self) -> Any:
         """The model, not fitted yet; settings that make no sense are asked wrongly."""
         entry = entry_of_command(self.name)
         kind = entry.load()
         known = kind().get_params()
         unknown = [name for name in self.settings or () if name not in known]
+        if "bounds" in (self.settings or ()):
+            raise typer.BadParameter(
+                "--set bounds: bounds have options of their own: pass --bounds, --lower and --upper, or --bounds-file."
+            )
         if unknown:
             raise typer.BadParameter(
                 f"{self.name} has no setting {unknown[0]!r}. There are: {', '.join(sorted(known))}."
@@ -105,6 +114,8 @@ def train(
             past = {} if history is None else {"history": history}
             if not declares(model.fit, "lower"):
                 ratings = replace(ratings, ends=None)
+            if ratings.ends is not None:  # was said, with the line
+                warnings.filterwarnings("ignore", r".*ratings lie outside their own range", UserWarning)
             model.fit(ratings, callback=callback, **past)
         except Interrupted as interrupted:
             raise KeyboardInterrupt from interrupted

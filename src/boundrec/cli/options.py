@@ -87,7 +87,7 @@ Upper = Annotated[
     typer.Option(
         "--upper",
         metavar="COLUMN",
-        help="Column of the upper end of each row's own range, such as a capacity.",
+        help="Column of the upper end of each row's own range, such as a capacity, or a number for all rows.",
         rich_help_panel=DATA,
     ),
 ]

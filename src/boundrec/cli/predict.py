@@ -58,7 +58,8 @@ def predict(
     within = AskedBounds(None, lower, upper, bounds_file)
     options.check_rows_output(output, "predictions", json, model, pairs, bounds_file)
     fitted = boundrec.load(model)
-    read = read_pairs(TableFile.open(pairs, header), ColumnNames(user, item, **within.of_rows()), say)
+    columns = ColumnNames(user, item, **within.of_rows())
+    read = read_pairs(TableFile.open(pairs, header), columns, say)
     read = with_ranges(read.with_ids_like(fitted.user_ids_, fitted.item_ids_), fitted, within, model)
     users, items = read.users, read.items
     names = {role: read.names[role] for role in ("user", "item")}
@@ -67,10 +68,10 @@ def predict(
     with open_rows(output, json) as write, live_count("Predicting pairs", n_pairs) as done:
         for start in range(0, n_pairs, PAIRS_AT_A_TIME):
             block = slice(start, min(start + PAIRS_AT_A_TIME, n_pairs))
-            columns = [ids.at(block).column() for ids in (users, items)]
-            frame = as_text(pair_frame(*columns), mixed).rename(names)
+            of_block = [ids.at(block).column() for ids in (users, items)]
+            frame = as_text(pair_frame(*of_block), mixed).rename(names)
             ends = read.ends and read.ends.take(block)
-            write(frame.with_columns(**answers(fitted, pair_array(*columns), ends)))
+            write(frame.with_columns(**answers(fitted, pair_array(*of_block), ends)))
             done(block.stop - block.start)
     if output is not None:
         say(f"Wrote {n_pairs:,} predictions to {output}")

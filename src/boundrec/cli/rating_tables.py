@@ -167,9 +167,9 @@ def id_series(ids: NDArray[Any]) -> pl.Series:
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, columns: ColumnNames, header: bool | None) -> RatingRows:
-    """Ratings from a file, with a word about what was guessed."""
-    return read_ratings(TableFile.open(path, header), columns, say)
+def read_table(path: Path, columns: ColumnNames, header: bool | None, *, fitted: bool = False) -> RatingRows:
+    """Ratings from a file, with a word about what was guessed; for a model that is fitted, or to be fitted."""
+    return read_ratings(TableFile.open(path, header), columns, say, fitted)
 
 
 def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str) -> RatingTable:
@@ -179,7 +179,9 @@ def read_same_columns(path: Path, table: RatingTable, header: bool | None, dupli
     return other.with_ids_like(table.ratings.users, table.ratings.items).settled(duplicates)
 
 
-def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
+def read_ratings(
+    file: TableFile, asked: ColumnNames, tell: Callable[[str], object], fitted: bool = False
+) -> RatingRows:
     """Read a table of ratings and check every value.
 
     Parameters
@@ -190,11 +192,13 @@ def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], obje
         Names of its columns; those that are None are guessed, a time is read only when asked for.
     tell
         Is told what was guessed.
+    fitted
+        Whether the model that they are for is fitted: then both ends of a range may be numbers.
     """
     names = choose_columns(file, asked, ("user", "item", "rating"), tell)
     if asked.time is not None:
         names["time"] = _existing(file, asked.time, "time")
-    columns = Columns.read(file, {**names, **range_names(file, asked, names)})
+    columns = Columns.read(file, {**names, **range_names(file, asked, names, fitted)})
     values, times, ends = columns.ratings(), columns.times(), columns.ends()
     users, items = columns.ids("user"), columns.ids("item")
     return RatingRows(file, columns.names, users, items, values, times, columns.filled, ends)
@@ -203,17 +207,19 @@ def read_ratings(file: TableFile, asked: ColumnNames, tell: Callable[[str], obje
 def read_pairs(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:
     """Read two columns of ids, and those of ranges where these are asked for; there are no ratings."""
     names = choose_columns(file, asked, ("user", "item"), tell)
-    columns = Columns.read(file, {**names, **range_names(file, asked, names)})
+    columns = Columns.read(file, {**names, **range_names(file, asked, names, may_be_numbers=True)})
     users, items, ends = columns.ids("user"), columns.ids("item"), columns.ends()
     return RatingRows(file, columns.names, users, items, np.empty(0), None, columns.filled, ends)
 
 
-def range_names(file: TableFile, asked: ColumnNames, others: Mapping[str, str]) -> dict[str, str]:
-    """The columns of lower and upper ends that are asked for, or the numbers that stand for all rows."""
+def range_names(
+    file: TableFile, asked: ColumnNames, others: Mapping[str, str], may_be_numbers: bool = False
+) -> dict[str, str]:
+    """The columns of lower and upper ends that are asked for, or the numbers that stand for all rows.
+
+    Both may be numbers where rows are to be predicted; where they are to be fitted that is one range for all.
+    """
     found = {role: name for role in Ends._fields if (name := getattr(asked, role)) is not None}
-    if found and not {*found.values()} & {*file.columns} and all(map(is_number, found.values())):
-        ends = " ".join(found.values())
-        raise ValueError(f"{file.name} has no columns {ends}: one range for all is --bounds {ends}.")
     for role, name in found.items():
         if name not in file.columns and not is_number(name):
             _existing(file, name, role)
@@ -222,7 +228,13 @@ def range_names(file: TableFile, asked: ColumnNames, others: Mapping[str, str]) 
         taken = next((other for other, column in others.items() if column == name), None)
         if taken is not None:
             raise ValueError(f"{file.name}: --{role} names the column of the {taken}s, {name!r}: name another.")
-    if len(set(found.values())) < len(found):
+    if found and not {*found.values()} & {*file.columns}:
+        if not may_be_numbers:
+            ends = " ".join(found.values())
+            raise ValueError(f"{file.name} has no columns {ends}: one range for all is --bounds {ends}.")
+        if float(found["lower"]) > float(found["upper"]):
+            raise ValueError(f"--lower {found['lower']} is above --upper {found['upper']}: exchange them.")
+    elif len(set(found.values())) < len(found):
         raise ValueError(f"{file.name}: --lower and --upper name the same column, {asked.lower!r}: give each its own.")
     return found
 
@@ -281,7 +293,7 @@ def _guess(role: str, columns: Sequence[str]) -> str:
 
 
 def range_table_columns(
-    file: TableFile, lower: str | None, upper: str | None, known: Mapping[str, str]
+    file: TableFile, lower: str | None, upper: str | None, known: Mapping[str, str], asked_ids: Mapping[str, str]
 ) -> dict[str, str]:
     """The columns of a table of ranges: both ends, and the users', the items' or both, which tells whose they are.
 
@@ -293,6 +305,8 @@ def range_table_columns(
         The columns of the ends, or numbers that stand for all; None is to be guessed.
     known
         What the columns of users and items are called in the table of ratings.
+    asked_ids
+        What they must be called here.
     """
     if not file.has_header:
         raise ValueError(f"{file.name} has no line with the names of its columns: begin it with one, item,lower,upper.")
@@ -304,8 +318,8 @@ def range_table_columns(
             f"{file.name}: no column looks like the {missing} ends'; call it {missing!r}, or name it with --{missing}. "
             f"There are: {_listed(file.columns)}."
         )
-    ids: dict[str, str] = {}
-    for role in ("user", "item"):
+    ids = {role: _existing(file, name, role) for role, name in asked_ids.items()}
+    for role in (role for role in ("user", "item") if role not in ids):
         others = {*ends.values(), *ids.values(), *(name for other, name in known.items() if other != role)}
         free = [column for column in file.columns if column not in others]
         column = known[role] if known.get(role) in free else _guess(role, free)
@@ -317,6 +331,9 @@ def range_table_columns(
             f"{file.name}: no column looks like the users' or the items'; call it '{names}' or both, as in the table "
             f"of ratings. There are: {_listed(file.columns)}."
         )
+    if not {*ends.values()} & {*file.columns}:
+        raise ValueError(f"{file.name}: --lower and --upper are numbers: name the columns of the table instead.")
+    ids = {role: ids[role] for role in ("user", "item") if role in ids}
     return {**ids, **range_names(file, ColumnNames(**ends), ids)}
 
 
@@ -427,7 +444,8 @@ class Columns:
             wrong = f"has no {what}" if value in (None, "") else f"has {value!r}, not {one},"
             others = len(good) - int(good.sum()) - 1
             more = f" ({others:,} more like it)" if others else ""
-            raise self._wrong(row, f"{wrong} in the column {name!r}{more}")
+            remedy = "fill it in" if value in (None, "") else "write a number"
+            raise self._wrong(row, f"{wrong} in the column {name!r}{more}: {remedy}, or name another with --{role}")
         return np.asarray(parsed.to_numpy(), np.float64)
 
     def times(self) -> NDArray[Any] | None:

@@ -37,7 +37,11 @@ def recommend(
     length: options.Length = 10,
     with_seen: Annotated[bool, typer.Option("--with-seen", help="Also items that the user has rated.")] = False,
     column: Annotated[
-        str | None, typer.Option("--user", help="The column of users in the file.", show_default="guessed")
+        str | None,
+        typer.Option("--user", help="The column of users in --users, or in --bounds-file.", show_default="guessed"),
+    ] = None,
+    item: Annotated[
+        str | None, typer.Option("--item", help="The column of items in --bounds-file.", show_default="guessed")
     ] = None,
     header: options.Header = None,
     bounds_file: options.BoundsFile = None,
@@ -59,7 +63,9 @@ def recommend(
 
     options.check_rows_output(output, "recommendations", json, model, from_file, bounds_file)
     fitted = boundrec.load(model).set_params(n_jobs=threads)
-    rule = rule_for_lists(fitted, lower, upper, bounds_file, model)
+    columns = {"user": None if from_file is not None else column, "item": item}
+    named = {role: name for role, name in columns.items() if name is not None}
+    rule = rule_for_lists(fitted, lower, upper, bounds_file, named, model)
     wanted = _wanted_users(fitted, users, from_file, column, header)
     batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
     batches = fitted.recommend_batches(

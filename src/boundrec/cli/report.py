@@ -53,7 +53,7 @@ def report(
     within = AskedBounds(None, lower, upper, bounds_file)
     options.check_output(output, "report", model, ratings, bounds_file)
     fitted = boundrec.load(model)
-    rows = read_table(ratings, ColumnNames(user, item, rating, **within.of_rows()), header)
+    rows = read_table(ratings, ColumnNames(user, item, rating, **within.of_rows()), header, fitted=True)
     rows = with_ranges(rows.with_ids_like(fitted.user_ids_, fitted.item_ids_), fitted, within, model)
     source = "standard input" if str(ratings) == "-" else ratings.name
     page = write_page(fitted, command_name(fitted), source, _judge(fitted, rows))
@@ -88,6 +88,7 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
         pairs=(users.column(), items.column()),
         seen=Learnt.by(model).seen,
         drawn_from=rows.values.size,
+        given=rows.ends and rows.ends.take(drawn),
     )
 
 

@@ -81,12 +81,14 @@ def tune(
 
     fixed = parse_settings(settings)
     within = AskedBounds(bounds, lower, upper, bounds_file)
+    within.refuse_settings(fixed)
     typed = within.typed()
     tried = list(_grid(k, grid, model, fixed))
     asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
     held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
+    how = asked[0].on_contradiction if len({one.on_contradiction for one in asked}) == 1 else "as tried"
     columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
-    table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates))
+    table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates), how)
     parts = held_out.divide(table, share, seed)
     say(parts.in_words())
     trial = held_out.Trial.of(parts, limits, None)

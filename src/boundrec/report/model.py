@@ -11,11 +11,14 @@ import numpy as np
 
 from boundrec import metrics
 from boundrec.arrays import Bools, Codes, Floats
+from boundrec.data.ratings import Ends
 from boundrec.notes import in_a_sentence, percent
 from boundrec.report import document, figure, number, plots, sections
 from boundrec.report.plots import as_svg
 from boundrec.top_n import Seen
 
+#: Where it is told what bounds are to a fit.
+CHOOSING_BOUNDS = "https://github.com/boundrec/boundrec/blob/main/docs/choosing-bounds.md#bounds-are-a-promise"
 #: Items in each of the two lists, and the ratings that an item needs to be in a list by its error.
 LISTED, ENOUGH = 8, 5
 #: Ranges that are drawn one by one.
@@ -24,6 +27,9 @@ MEANING = {
     "std": "std is the mean standard deviation of an item's ratings around their predictions, as the model sees it.",
     "width": "width is the mean width of the ranges of an item's ratings.",
     "RMSE": "RMSE is that of an item's ratings.",
+    "std ÷ width": "std ÷ width is the mean standard deviation of an item's ratings around their predictions, each as "
+    "a share of the width of its own range.",
+    "RMSE ÷ width": "RMSE ÷ width is that of an item's ratings, each error as a share of the width of its range.",
 }
 
 
@@ -44,6 +50,13 @@ class Judged:
     pairs: tuple[Any, Any]  # the ids of users and of items
     seen: Seen  # what the model was fitted to
     drawn_from: int  # of how many ratings these are a random part
+    given: Ends | None = None  # the range of each pair that was given, where pairs have ranges of their own
+
+    def relative(self, values: Floats) -> Floats:
+        """Values as shares of the width of each pair's own range; none where that has no width."""
+        assert self.given is not None
+        width = self.given.upper - self.given.lower
+        return np.divide(values, width, out=np.zeros(width.shape), where=width > 0)
 
 
 def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
@@ -171,8 +184,7 @@ def _ranges(model: Any, judged: Judged) -> str:
     kept = (judged.lower <= judged.ratings) & (judged.ratings <= judged.upper)
     text = (
         f"<b>{_all_or(inside)} predictions lie inside their ranges</b>: a bounded model cannot leave them. "
-        f"{_all_or(kept)} ratings do, too"
-        + (". " if kept.all() else "; the others contradict the ranges that the model was given. ")
+        f"{_all_or(kept)} ratings do, too" + (". " if kept.all() else f"; {_why_outside(model, judged, kept)}. ")
     )
     alike = _alike(width)
     if alike:
@@ -187,6 +199,33 @@ def _ranges(model: Any, judged: Judged) -> str:
     widths = "" if alike else figure(as_svg(plots.widths(width)), "Widths of the ranges.")
     own = "" if alike else _drawn_in_ranges(judged) + _nearest_to_ends(judged)
     return f'<p>{text}</p>{_coverage(judged)}<div class="pair">{places}{widths}</div>{own}'
+
+
+def _why_outside(model: Any, judged: Judged, kept: Bools) -> str:
+    """What is to be said of ratings outside the ranges that predictions have.
+
+    Where the fit lives around the ratings that it learnt, it reaches less far than what was given allows.
+    """
+    from boundrec.ranges import check_bounds
+
+    if not model.fitted_.ranges.frame.led:
+        return "the others contradict the ranges that the model was given"
+    low, high = judged.given or check_bounds(model.bounds)
+    contradict = np.zeros(kept.shape, bool)
+    for end, sign in ((low, 1), (high, -1)):
+        if end is not None:
+            contradict |= sign * judged.ratings < sign * end
+    contradict &= ~kept
+    many = int(contradict.sum())
+    beyond = (
+        "lie beyond what the fit reaches, which lives around the ratings that it learnt from and not at the ends that "
+        f'were given (<a href="{CHOOSING_BOUNDS}">bounds are a promise</a>)'
+    )
+    if not many:
+        return f"the others {beyond}"
+    wrong = f"{many:,} contradict the ranges that the model was given"
+    rest = kept.size - int(kept.sum()) - many
+    return f"{rest:,} {beyond}, and {wrong}" if rest else wrong
 
 
 def _drawn_in_ranges(judged: Judged) -> str:
@@ -262,18 +301,26 @@ def _coverage(judged: Judged) -> str:
 
 
 def _certainty(model: Any, judged: Judged) -> str:
-    """Items by how sure the model is of their ratings: by standard deviation, by width of the range, or by error."""
+    """Items by how sure the model is of their ratings: by standard deviation, by width of the range, or by error.
+
+    Where pairs have ranges of their own, by shares of these: otherwise the list would be that of the widest.
+    """
     known = judged.items >= 0
     counts = np.bincount(judged.items[known], minlength=model.n_items_)
     values, what, least = judged.std, "std", 1
-    if values is None and judged.lower is not None and judged.upper is not None:
+    if values is None and judged.given is None and judged.lower is not None and judged.upper is not None:
         values, what = judged.upper - judged.lower, "width"
         if _alike(values):
             values = None
     if values is None:
-        values, what, least = (judged.ratings - judged.predictions) ** 2, "RMSE", ENOUGH
+        errors = judged.ratings - judged.predictions
+        if judged.given is not None:
+            errors = judged.relative(errors)
+        values, what, least = errors**2, "RMSE" if judged.given is None else "RMSE ÷ width", ENOUGH
+    elif judged.given is not None:
+        values, what = judged.relative(values), "std ÷ width"
     mean = np.bincount(judged.items[known], values[known], model.n_items_) / np.maximum(counts, 1)
-    score = np.sqrt(mean) if what == "RMSE" else mean
+    score = np.sqrt(mean) if what.startswith("RMSE") else mean
     listed = np.flatnonzero(counts >= least)
     if not len(listed):
         return f"<p>No item has {least} ratings here.</p>"
@@ -287,7 +334,11 @@ def _certainty(model: Any, judged: Judged) -> str:
     }
     some = min(LISTED, max(1, len(order) // 2))
     note = f" Items with fewer than {least} ratings are left out." if least > 1 else ""
-    why = "" if what != "RMSE" else "The model is equally sure of all items, so they are told apart by their errors. "
+    why = (
+        ""
+        if not what.startswith("RMSE")
+        else "The model is equally sure of all items, so they are told apart by their errors. "
+    )
     return (
         f"<p>{why}{MEANING[what]}{note}</p>"
         f'<div class="pair"><div><h3>Most certain</h3>{_item_table(shown, order[:some])}</div>'

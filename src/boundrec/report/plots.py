@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 BLUE, GREEN, RED, GREY = "#2a6f97", "#3f9d8f", "#d1495b", "#6b6b6b"
 #: Inches; on a screen of 390 pixels a letter of 10 points is still 10 pixels high.
 WIDTH, HEIGHT = 4.8, 3.0
+#: Widths that differ by more than this factor are on a logarithmic axis.
+FAR_APART = 100.0
+#: Numbers along an axis that do not run together.
+MOST_TICKS = 6
 #: With more distinct ratings than this they are put into bins.
 MOST_LEVELS = 12
 
@@ -187,9 +191,9 @@ def rating_bins(ratings: Floats) -> Bins:
     """The groups in which ratings are looked at."""
     levels = np.unique(ratings)
     if len(levels) <= MOST_LEVELS:
-        return Bins((levels[1:] + levels[:-1]) / 2, [f"{level:.4g}" for level in levels])
+        return Bins((levels[1:] + levels[:-1]) / 2, [figure_in_short(level, 4) for level in levels])
     cuts = np.unique(np.quantile(ratings, np.linspace(0, 1, 9)))
-    names = [f"{low:.3g}–{high:.3g}" for low, high in pairwise(cuts)]
+    names = [f"{figure_in_short(low)}–{figure_in_short(high)}" for low, high in pairwise(cuts)]
     return Bins(cuts[1:-1], names)
 
 
@@ -230,6 +234,20 @@ def _name_groups(axes: Axes, bins: Bins) -> None:
     axes.set_xlabel("rating")
 
 
+def figure_in_short(value: float, digits: int = 3) -> str:
+    """A number for an axis, rounded to so many digits and without an exponent: 1,870, 35.5k, 1.2M."""
+    value = float(f"{value:.{digits}g}")
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(unit, 1e4):
+            return f"{value / unit:,.{max(digits, 6)}g}{name}"
+    return f"{value:,.{max(digits, 6)}g}"
+
+
+def _legend_above(axes: Axes) -> None:
+    """The legend, where it covers nothing."""
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, borderaxespad=0.2)
+
+
 def _short(count: int) -> str:
     if count < 10_000:
         return f"{count:,}"
@@ -252,7 +270,7 @@ def errors_by_count(residuals: Floats, counts: Mapping[str, NDArray[np.integer]]
     axes.set_xticks(range(0, most, step), [_short(count) for count in least[::step]])
     axes.set_xlabel("ratings learnt from, at least")
     axes.set_ylabel("RMSE")
-    axes.legend(frameon=False)
+    _legend_above(axes)
     return canvas
 
 
@@ -269,7 +287,7 @@ def places_in_range(ratings: Floats, predictions: Floats, lower: Floats, upper: 
         axes.axvline(end, color="black", linestyle="--", linewidth=1)
     axes.set_xticks([0, 0.5, 1], ["lower end", "middle", "upper end"])
     axes.set_ylabel("share")
-    axes.legend(frameon=False)
+    _legend_above(axes)
     return canvas
 
 
@@ -286,16 +304,27 @@ def in_their_ranges(ratings: Floats, predictions: Floats, lower: Floats, upper: 
     axes.set_xticks([])
     axes.set_xlabel("pairs, by the width of their range")
     axes.set_ylabel("range")
-    axes.legend(frameon=False)
+    _legend_above(axes)
     return canvas
 
 
 def widths(width: Floats) -> Canvas:
     """A histogram of the widths of the ranges."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
     canvas, axes = one_panel()
-    counts, edges = np.histogram(width, bins=40)
+    wide = width[width > 0]
+    none = width.size - wide.size
+    log = wide.size > 0 and wide.max() > FAR_APART * wide.min()
+    shown = wide if log else width
+    counts, edges = np.histogram(shown, np.geomspace(shown.min(), shown.max(), 41) if log else 40)
     axes.stairs(counts, edges, fill=True, color=GREEN, alpha=0.7)
-    axes.set_xlabel("width of the range")
+    if log:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(LogLocator(numticks=MOST_TICKS) if log else MaxNLocator(MOST_TICKS))
+    axes.xaxis.set_major_formatter(lambda value, _: figure_in_short(value))
+    axes.set_xlabel("width of the range" + (f" ({none:,} without any)" if log and none else ""))
     axes.set_ylabel("ratings")
     axes.yaxis.set_major_formatter(lambda value, _: _short(int(value)))
     return canvas
