@@ -1,5 +1,7 @@
 """Bounds are a promise and not the scale: data that do not fill the declared range are learnt as if they did."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -248,3 +250,13 @@ def test_the_unit_of_ratings_is_the_unit_of_predictions(seed, decades, name):
     plain = fresh(name, bounds=(0, 1000), **settings).fit(X, lognormal(z)).predict(X)
     other = fresh(name, bounds=(0, 1000 * unit), **settings).fit(X, unit * lognormal(z)).predict(X)
     assert np.allclose(other, unit * plain, rtol=1e-7)
+
+
+@pytest.mark.parametrize("model", [MBMF, BayesianMBMF])
+def test_constant_ratings_that_rounding_leaves_no_room_beside_their_end_keep_to_it(model):
+    X, high = [(user, item) for user in range(5) for item in range(4)], float(np.nextafter(1.0, 2.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = model(2, bounds=(1.0, high), random_state=0, max_iter=3).fit(X, np.ones(20))
+    prediction = fitted.predict([*X, (-1, -1)])
+    assert np.all((prediction >= 1.0) & (prediction <= high))

@@ -15,6 +15,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit
 from boundrec.ranges import Frame, MagnitudeRule, Ranges, scaling_remedy
 from boundrec.ranges.scale import Bounds
+from boundrec.ranges.slack import STEEPEST
 
 #: Derived magnitudes are floored at this share of the overall one: a zero would pin every prediction.
 FLOOR = 1e-3
@@ -66,7 +67,10 @@ def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floa
         return None
     unit = UNIT * spread
     margin = min(slack * unit / STEEPEST_TAIL, half)
-    frame = Frame(float(np.clip(mean, low + margin, high - margin)), limit=unit, lower=low, upper=high, led=True)
+    offset = float(np.clip(mean, low + margin, high - margin))
+    if min(offset - low, high - offset) * STEEPEST <= slack * unit:  # rounding has left a tail no room
+        return None
+    frame = Frame(offset, limit=unit, lower=low, upper=high, led=True)
     root = float(np.sqrt(unit))
     return Ranges(frame, np.full(ratings.n_users, root), np.full(ratings.n_items, root), root, root)
 
