@@ -9,6 +9,7 @@ from typing import Any
 
 from boundrec.paper import Figure, Options, Outcome, Row, Section, Table, mark_best, methods, protocol, why_absent
 from boundrec.paper.cells import LONG, Cell
+from boundrec.paper.choice import Known
 from boundrec.paper.methods import METHODS
 from boundrec.paper.protocol import PAPER_DATA
 
@@ -43,10 +44,16 @@ def names(options: Options) -> tuple[str, ...]:
     return QUICK if options.quick else FULL
 
 
+def choices(options: Options) -> Known:
+    """What a reader can choose from."""
+    factors, n_folds = ((10, 20), 1) if options.quick else (FACTORS, N_FOLDS)
+    return {"data": names(options), "method": tuple(METHODS), "factors": factors, "fold": range(n_folds)}
+
+
 def cells(options: Options) -> list[Cell]:
     """A cell is one method on one fold."""
-    factors, n_folds = ((10, 20), 1) if options.quick else (FACTORS, N_FOLDS)
-    places = [(name, k, fold) for name in names(options) for k in factors for fold in range(n_folds)]
+    known = choices(options)
+    places = [(name, k, fold) for name in known["data"] for k in known["factors"] for fold in known["fold"]]
     return [cell(*place, method, options) for place in places for method in METHODS]
 
 
