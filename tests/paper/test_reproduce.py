@@ -112,7 +112,7 @@ def test_results_stay_in_the_report_where_their_data_are_not_here_any_more(only_
     assert run("table3", "--data", data, "--output", out).exit_code == 0
     assert (out / "table3_movielens_100k.csv").read_bytes() == before
     report = (out / "report.html").read_text(encoding="utf-8")
-    assert "MovieLens 100k: 60 × 40" in report
+    assert "MovieLens 100k: 60 users × 40 items" in report
     assert "Jester: not present." in report
 
 

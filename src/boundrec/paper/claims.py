@@ -19,6 +19,7 @@ PENALTIES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 #: The penalty that Table 3 has.
 USUAL = 0.05
 N_FACTORS = 10
+FIRST = f"K = {N_FACTORS}, first fold"
 #: What the cells of a penalty have in common, and do not say.
 IMPLIED = {"method": "Bounded-SVD", "factors": N_FACTORS, "fold": 0}
 #: Whose predictions are counted over all users × items.
@@ -140,10 +141,13 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
         for outcome in outcomes
     ]
     columns = ["penalty", "RMSE", "MAE", "% of test outside", "% of all below", "% of all above", "lowest", "highest"]
-    return Table(f"claims_{name}_penalty", f"{PAPER_DATA[name].title}: Bounded-SVD by its penalty", columns, rows)
+    return Table(
+        f"claims_{name}_penalty", f"{PAPER_DATA[name].title}: Bounded-SVD by its penalty, {FIRST}", columns, rows
+    )
 
 
 def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
     rows: list[Row] = [[outcome["method"], *_everywhere(outcome)] for outcome in outcomes]
     columns = ["method", "% below the lower end", "% above the upper end", "lowest", "highest"]
-    return Table(f"claims_{name}_reach", f"{PAPER_DATA[name].title}: all predictions, K = {N_FACTORS}", columns, rows)
+    caption = f"{PAPER_DATA[name].title}: how far predictions for all users × items reach, {FIRST}"
+    return Table(f"claims_{name}_reach", caption, columns, rows)
