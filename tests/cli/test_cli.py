@@ -141,3 +141,32 @@ def test_the_real_demonstration_runs_where_only_ascii_can_be_printed(tmp_path):
     assert "%" in rows["plain factorisation"]
     assert sum("|-" in line and "o" in line for line in out.splitlines()) == 10
     assert (tmp_path / "boundrec-demo.png").stat().st_size > 10_000
+
+
+def test_the_help_of_reproduce_shows_how_to_run_one_cell(boundrec_command):
+    code, out, _ = boundrec_command("reproduce", "--help")
+    assert code == 0
+    shown = " ".join(out.split())
+    assert "boundrec reproduce table3 --data ratings --dataset jester1 --method MBMF-n --k 10 --folds 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("asked", "known"),
+    [
+        (("--dataset", "jester"), "'movielens_sample', 'synthetic'."),
+        (("--method", "SVD"), "'MF, two steps'"),
+        (("--k", "ten"), "10, 20."),
+        (("--folds", "7"), "from 1 to 1"),
+    ],
+)
+def test_a_cell_that_is_not_in_the_plan_is_refused_with_those_that_are(
+    boundrec_command, no_data, tmp_path, monkeypatch, asked, known
+):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = boundrec_command("reproduce", "table3", "--quick", *asked)
+    assert (code, out) == (2, "")
+    sentence = " ".join(err.replace("│", " ").split())
+    assert asked[0] in sentence
+    assert asked[1] in sentence
+    assert known in sentence
+    assert list(tmp_path.iterdir()) == []

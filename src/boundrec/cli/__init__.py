@@ -32,6 +32,7 @@ from boundrec.cli.console import (
 #: Where to tell of what nobody foresaw.
 ISSUES = "https://github.com/boundrec/boundrec/issues"
 UNFORESEEN = 70
+CHOICE = "Part of a table or figure"
 
 
 class Commands(TyperGroup):
@@ -150,7 +151,10 @@ def demo(
     run(films, row, factors, seed, output, Console(highlight=False), messages())
 
 
-@app.command(epilog="Example: boundrec reproduce table3 --data ratings --output results --budget 2")
+@app.command(
+    epilog="Examples: boundrec reproduce table3 --data ratings --output results --budget 2; one cell of it: "
+    "boundrec reproduce table3 --data ratings --dataset jester1 --method MBMF-n --k 10 --folds 1"
+)
 def reproduce(
     target: Annotated[str, typer.Argument(help="figure1, figure2, table1, table2, table3 or all.")],
     quick: Annotated[
@@ -165,14 +169,30 @@ def reproduce(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also what may take longer than half an hour.")] = False,
     budget: Annotated[float | None, typer.Option(help="Stop after so many hours; what tells most comes first.")] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this data set; several with commas, or again.", rich_help_panel=CHOICE),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this method; several with commas, or again.", rich_help_panel=CHOICE),
+    ] = None,
+    k: Annotated[
+        list[str] | None,
+        typer.Option("--k", metavar="K", help="Only this K; several with commas, or again.", rich_help_panel=CHOICE),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option(metavar="N", help="Only the first N folds of Table 3.", rich_help_panel=CHOICE)
+    ] = None,
 ) -> None:
     """Compute a table or figure of the paper, or all of them, and write a report.
 
     Everything that is finished is kept at once: a run that was stopped goes on where it was. Data sets that are not
-    there appear in the report as not present.
+    there appear in the report as not present. Part of a table can be chosen; the report has all that is finished.
     """
     from boundrec.paper import Options
-    from boundrec.paper.reproduce import TARGETS, reproduce
+    from boundrec.paper.choice import make_choice
+    from boundrec.paper.reproduce import TARGETS, known_choices, reproduce
 
     if target not in TARGETS:
         raise typer.BadParameter(f"there is no {target!r}: give one of {', '.join(TARGETS)}.")
@@ -180,11 +200,17 @@ def reproduce(
         raise typer.BadParameter(f"--budget {budget:g}: give hours above 0.")
     if data is not None and not data.is_dir():
         raise typer.BadParameter(f"--data {data} is no folder: give the one that holds the data sets.")
+    options = Options(quick, data)
+    try:
+        names = {"datasets": dataset or (), "methods": method or (), "factors": k or ()}
+        choice = make_choice(target, known_choices(target, options), **names, n_folds=folds)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     seconds = float("inf") if budget is None else 3600 * budget
     folder = output or Path("results-quick" if quick else "results")
     try:
         report, whole = reproduce(
-            target, folder, Options(quick, data), force=force, budget=seconds, messages=messages()
+            target, folder, options, force=force, budget=seconds, choice=choice, messages=messages()
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

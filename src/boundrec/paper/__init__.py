@@ -109,6 +109,7 @@ class Table:
     folded: bool = False  # shown on demand only
     ratios: bool = True  # whether ours over the paper's means anything
     breaks: Sequence[str] = ()  # rows, by their first entry, that begin a new group
+    notes: Sequence[str] = ()  # what a reader has to know of the rows, a paragraph each
 
 
 @dataclass

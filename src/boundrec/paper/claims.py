@@ -10,6 +10,7 @@ import numpy as np
 from boundrec.datasets import Dataset
 from boundrec.paper import NOT_RUN, Figure, Options, Outcome, Row, Section, Table, methods, protocol, table3
 from boundrec.paper.cells import Cell
+from boundrec.paper.choice import Known
 from boundrec.paper.methods import RIVALS
 from boundrec.paper.protocol import PAPER_DATA
 
@@ -18,15 +19,24 @@ PENALTIES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 #: The penalty that Table 3 has.
 USUAL = 0.05
 N_FACTORS = 10
+FIRST = f"K = {N_FACTORS}, first fold"
+#: What the cells of a penalty have in common, and do not say.
+IMPLIED = {"method": "Bounded-SVD", "factors": N_FACTORS, "fold": 0}
 #: Whose predictions are counted over all users × items.
 SHOWN = ("MBMF-n", "MBMF-n exact", "MBMF-c", "MBMF-c ball", "MF", "NMF")
 FULL, QUICK = ("movielens_100k", "jester1", "lastfm_hetrec", "bookcrossing_explicit"), ("movielens_sample", "synthetic")
 
 
+def choices(options: Options) -> Known:
+    """What a reader can choose from."""
+    shown = ("Bounded-SVD", *SHOWN)
+    return {"data": QUICK if options.quick else FULL, "method": shown, "factors": (N_FACTORS,), "fold": (0,)}
+
+
 def cells(options: Options) -> list[Cell]:
     """A cell is one penalty on the first fold of a data set; Table 3 has the usual one, and how far methods reach."""
     made = []
-    for name in QUICK if options.quick else FULL:
+    for name in choices(options)["data"]:
         usual = table3.cell(name, N_FACTORS, 0, "Bounded-SVD", options)
         made += [usual if penalty == USUAL else _cell(name, penalty, usual, options) for penalty in PENALTIES]
         made += [table3.cell(name, N_FACTORS, 0, method, options) for method in SHOWN]
@@ -131,10 +141,13 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
         for outcome in outcomes
     ]
     columns = ["penalty", "RMSE", "MAE", "% of test outside", "% of all below", "% of all above", "lowest", "highest"]
-    return Table(f"claims_{name}_penalty", f"{PAPER_DATA[name].title}: Bounded-SVD by its penalty", columns, rows)
+    return Table(
+        f"claims_{name}_penalty", f"{PAPER_DATA[name].title}: Bounded-SVD by its penalty, {FIRST}", columns, rows
+    )
 
 
 def _reach(name: str, outcomes: Sequence[Outcome]) -> Table:
     rows: list[Row] = [[outcome["method"], *_everywhere(outcome)] for outcome in outcomes]
     columns = ["method", "% below the lower end", "% above the upper end", "lowest", "highest"]
-    return Table(f"claims_{name}_reach", f"{PAPER_DATA[name].title}: all predictions, K = {N_FACTORS}", columns, rows)
+    caption = f"{PAPER_DATA[name].title}: how far predictions for all users × items reach, {FIRST}"
+    return Table(f"claims_{name}_reach", caption, columns, rows)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from boundrec import datasets, metrics, splits
 from boundrec.paper import NOT_RUN, Figure, Options, Outcome, Picture, Row, Section, Table, protocol
 from boundrec.paper.cells import Cell
+from boundrec.paper.choice import Known
 from boundrec.paper.methods import METHODS, Conditions
 from boundrec.report.plots import as_svg
 
@@ -22,6 +23,11 @@ DENSITIES = tuple(PRINTED)
 SHOWN = ("NMF", "MBMF-n", "MBMF-c")
 #: Seconds of one restart, measured: the matrix is so small that Python's own time is nearly all of it.
 SECONDS = {"NMF": 0.05, "MBMF-n": 0.15, "MBMF-c": 0.15}
+
+
+def choices(options: Options) -> Known:
+    """What a reader can choose from."""
+    return {"method": SHOWN}
 
 
 def cells(options: Options) -> list[Cell]:

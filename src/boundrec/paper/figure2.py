@@ -23,6 +23,7 @@ from boundrec.paper import (
     protocol,
 )
 from boundrec.paper.cells import Cell
+from boundrec.paper.choice import Known
 from boundrec.paper.methods import METHODS, OURS, RIVALS, Conditions
 from boundrec.report.plots import as_svg
 
@@ -45,12 +46,17 @@ MARKERS = "osv^D<>PX*h"
 LEAST = 1e-6
 
 
+def choices(options: Options) -> Known:
+    """What a reader can choose from."""
+    return {"method": SHOWN, "factors": (5, 10, 20) if options.quick else range(5, 51, 5)}
+
+
 def cells(options: Options) -> list[Cell]:
     """A cell is one method at one K, with all its restarts."""
     size, restarts = (200, 3) if options.quick else (500, 10)
     made = []
     for rank in RANKS[:1] if options.quick else RANKS:
-        for k in (5, 10, 20) if options.quick else range(5, 51, 5):
+        for k in choices(options)["factors"]:
             for method in SHOWN:
                 settings = {"method": method, "factors": k, "rank": rank, "size": size, "restarts": restarts}
                 once = methods.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)

@@ -129,8 +129,9 @@ def _table(table: Table) -> str:
     heads = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
     rows = "".join(_row(row, row[0] in table.breaks, table.ratios) for row in table.rows)
     caption = escape(table.caption)
+    notes = "".join(f"<p>{unbroken(escape(note))}</p>" for note in table.notes)
     inner = (
-        f"<div class='scroll'><table><thead>{f'<tr>{groups}</tr>' if groups else ''}<tr>{heads}</tr></thead>"
+        f"{notes}<div class='scroll'><table><thead>{f'<tr>{groups}</tr>' if groups else ''}<tr>{heads}</tr></thead>"
         f"<tbody>{rows}</tbody></table></div>"
     )
     if table.folded:

@@ -17,6 +17,7 @@ from boundrec.datasets.published import data_folder
 from boundrec.files import reason
 from boundrec.paper import Options, Outcome, claims, count_of, figure1, figure2, methods, table1, table2, table3
 from boundrec.paper.cells import LONG, Cell, CellStore, Plan, make_plan, work_off
+from boundrec.paper.choice import EVERYTHING, Choice, Known
 from boundrec.paper.protocol import PAPER_DATA, Absence, missing
 from boundrec.paper.report import Contents, page, write_report
 
@@ -47,6 +48,7 @@ def reproduce(
     *,
     force: bool = False,
     budget: float = float("inf"),
+    choice: Choice = EVERYTHING,
     messages: Console,
 ) -> tuple[Path, bool]:
     """Do what is left of an experiment, or of all, and write the report of everything that is finished in a folder.
@@ -63,6 +65,8 @@ def reproduce(
         Also do cells that may take longer than half an hour.
     budget
         Seconds after which no cell is begun.
+    choice
+        Which cells of the experiment to do; the report has all that is finished, whatever was chosen.
     messages
         Where progress is shown.
 
@@ -77,9 +81,14 @@ def reproduce(
     wanted = _wanted(target)
     with messages.status("Reading the data"):
         cells = {name: EXPERIMENTS[name].cells(options) for name in wanted}
-    plan = make_plan(_once(cells), store, force)
+    planned = _once(cells)
+    chosen = [cell for cell in planned if choice.takes(cell, _implied(cell))]
+    plan = make_plan(chosen, store, force)
     others = _others(wanted, store, options)
-    for line in [*_beginning(plan, wanted, options), *describe_left_out(plan.too_long)]:
+    absent = _absent(wanted, options, choice)
+    if not choice.everything:
+        say(f"Chosen: {len(chosen):,} of {count_of(len(planned), 'cell')}.")
+    for line in [*_beginning(plan, absent, options), *describe_left_out(plan.too_long)]:
         say(line)
     try:
         with live_cells(plan.todo, messages) as begin:
@@ -91,7 +100,17 @@ def reproduce(
         report = write_report(_contents(wanted, {**others, **cells}, store, options), output)
     for line in _ending(plan):
         say(line)
-    return report, not plan.failed and not any(absence.damaged for _, absence in _absent(wanted, options))
+    return report, not plan.failed and not any(absence.damaged for _, absence in absent)
+
+
+def known_choices(target: str, options: Options) -> list[Known]:
+    """What the cells of each experiment of a target can be chosen by; no data are read for it."""
+    return [EXPERIMENTS[name].choices(options) for name in _wanted(target)]
+
+
+def _implied(cell: Cell) -> Mapping[str, Any]:
+    implied: Mapping[str, Any] = getattr(EXPERIMENTS[cell.experiment], "IMPLIED", {})
+    return implied
 
 
 def _wanted(target: str) -> list[str]:
@@ -105,20 +124,21 @@ def _once(cells: Mapping[str, Sequence[Cell]]) -> list[Cell]:
     return list({cell.name: cell for some in cells.values() for cell in some}.values())
 
 
-def _beginning(plan: Plan, wanted: Sequence[str], options: Options) -> list[str]:
+def _beginning(plan: Plan, absent: Sequence[tuple[str, Absence]], options: Options) -> list[str]:
     """What is finished already, and what cannot be done because its data are not there."""
     lines = [f"Finished already: {count_of(len(plan.done), 'cell')}."] if plan.done else []
     folder = data_folder(options.folder)
     if folder is not None and not folder.is_dir():
         lines.append(f"There is no folder {folder}, which BOUNDREC_DATA names.")
-    lines += [f"{str(why).capitalize()}: {title}. {why.reason}" for title, why in _absent(wanted, options)]
+    lines += [f"{str(why).capitalize()}: {title}. {why.reason}" for title, why in absent]
     return lines
 
 
-def _absent(wanted: Sequence[str], options: Options) -> list[tuple[str, Absence]]:
+def _absent(wanted: Sequence[str], options: Options, choice: Choice) -> list[tuple[str, Absence]]:
     """Titles of the data sets that are asked for and cannot be had here, with the reason."""
     names = table3.names(options) if {"table2", "table3"} & set(wanted) else ()
-    absences = [(PAPER_DATA[name].title, missing(name, options.folder)) for name in names]
+    asked = [name for name in names if choice.datasets is None or name in choice.datasets]
+    absences = [(PAPER_DATA[name].title, missing(name, options.folder)) for name in asked]
     return [(title, why) for title, why in absences if why is not None]
 
 

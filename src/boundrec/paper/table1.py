@@ -10,6 +10,7 @@ from typing import Any
 from boundrec import datasets
 from boundrec.paper import Figure, Options, Outcome, Row, Section, Table, methods, protocol, why_absent
 from boundrec.paper.cells import Cell
+from boundrec.paper.choice import Known
 from boundrec.paper.methods import METHODS, Conditions
 
 #: TABLE "Running Time (s) on Different Scales of Matrix": (users, items, density) -> method -> seconds. K = 10.
@@ -33,6 +34,11 @@ SIZES = tuple(PRINTED)
 LARGE = 1e9  # users × items from which the paper runs once
 #: Up to so many cells a matrix is small enough for the quick run.
 QUICK = 100_000
+
+
+def choices(options: Options) -> Known:
+    """What a reader can choose from."""
+    return {"method": SHOWN}
 
 
 def cells(options: Options) -> list[Cell]:

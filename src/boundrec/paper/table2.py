@@ -9,6 +9,7 @@ import numpy as np
 
 from boundrec.paper import NOT_RUN, Figure, Options, Outcome, Section, Table, protocol
 from boundrec.paper.cells import Cell
+from boundrec.paper.choice import Known
 
 #: TABLE "Statistics of Datasets used for Experiments": users, items, density, range, ordinal.
 PRINTED: dict[str, tuple[int, int, float, tuple[float, float], bool]] = {
@@ -34,10 +35,14 @@ SHOWN: dict[str, str | None] = {
 QUICK = ("synthetic", "movielens_sample")
 
 
+def choices(options: Options) -> Known:
+    """What a reader can choose from."""
+    return {"data": QUICK if options.quick else tuple(SHOWN)}
+
+
 def cells(options: Options) -> list[Cell]:
     """A cell is one data set."""
-    names = QUICK if options.quick else tuple(SHOWN)
-    return [_cell(name, options) for name in names]
+    return [_cell(name, options) for name in choices(options)["data"]]
 
 
 def _cell(name: str, options: Options) -> Cell:
