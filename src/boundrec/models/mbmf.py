@@ -21,7 +21,7 @@ from boundrec.data.ratings import Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides
 from boundrec.models.estimator import with_factors
-from boundrec.models.fit import Outcome, StoppingRule, TolMode, Validation, generator
+from boundrec.models.fit import Outcome, StoppingRule, Validation, generator
 from boundrec.models.fitted import Fitted, learned
 from boundrec.models.new_ratings import ExactRows, TakesNewRatings
 from boundrec.models.settings import (
@@ -118,11 +118,6 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
         meaning="Fit from so many starts and average them into one model, with as many times the factors and the "
         "same guarantee. Each start goes back to its own best iteration; ``eval_errors_`` are those of the "
         "last one.",
-    )
-    tol_mode: TolMode = setting(
-        default="relative",
-        rule=one_of(TolMode),
-        meaning='Whether ``tol`` is about the objective\'s ``"relative"`` or its ``"absolute"`` decrease.',
     )
 
     STORED: ClassVar[dict[str, str]] = {
