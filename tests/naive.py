@@ -23,6 +23,12 @@ def spherical_to_cartesian(phi, radius):
     return x
 
 
+def cartesian_to_spherical(x):
+    """One row's angles: all but the last between 0 and π, the last between 0 and 2π."""
+    phi = [np.arctan2(np.linalg.norm(x[i + 1 :]), x[i]) for i in range(len(x) - 2)]
+    return np.array([*phi, np.arctan2(x[-1], x[-2]) % (2 * np.pi)])
+
+
 def row_derivative(phi, radius):
     """∂W_a:/∂Φ_ab as a (K−1) × K matrix, Eq. (dphi) case by case (with slip A2 corrected: Φ_ap)."""
     k = len(phi) + 1

@@ -44,7 +44,7 @@ SETTINGS: dict[str, list[Any]] = {
     "form": ["c", "n"],
     "history_count": [None, 1, 0.1],
     "history_share": [0.1, 1, 1e-3],
-    "init": ["auto", "angles", "sphere", "orthant"],
+    "init": ["auto", "angles", "angles-unit", "angles-quarter", "sphere", "orthant"],
     "initial_step": [0.1, 10.0, 1e-9],
     "inner_iter": [1, 5],
     "learning_rate": [None, 0.01, 1.0],

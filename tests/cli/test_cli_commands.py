@@ -194,6 +194,7 @@ def test_evaluate_measures_a_model_beside_the_mean(ratings):
         "model",
         "RMSE",
         "MAE",
+        "F1",
         "outside",
         "0.5..5",
         "NDCG@5",
@@ -231,6 +232,41 @@ def test_evaluate_by_time_by_a_test_file_and_of_a_fitted_model(boundrec_command,
         boundrec.load(model).predict(frame.tail(held)[["userId", "movieId"]]) - frame.tail(held)["rating"].to_numpy()
     )
     assert found["rmse"] == pytest.approx(np.sqrt(np.mean(expected**2)))
+
+
+def test_evaluate_tells_the_f1_of_predictions_above_the_users_mean_training_rating(boundrec_command, tmp_path):
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    path = tmp_path / "model.safetensors"
+    train.write_text("user,item,rating\na,x,1\na,y,4\na,z,4\nb,x,2\nb,y,5\nb,w,2\nc,y,5\nc,z,4\nc,w,1\n")
+    test.write_text("user,item,rating\na,w,5\nb,z,4\nc,x,2\nnew,y,4\nnew,x,3\n")
+    thresholds = [3, 3, 10 / 3, 28 / 9, 28 / 9]  # of a new user: the mean of all
+    code, *_ = boundrec_command("fit", train, "-o", path, "--model", "mbmf", "--k", 2, "--keep-ratings", "--seed", 0)
+    assert code == 0
+    code, out, _ = boundrec_command("evaluate", test, "--fitted", path, "--json")
+    assert code == 0
+    of_file = json.loads(out)["results"][-1]
+    code, out, _ = boundrec_command("evaluate", train, "--test", test, "--model", "mbmf", "--k", 2, "--json")
+    assert code == 0
+    found = {result["model"]: result for result in json.loads(out)["results"]}
+    frame = pl.read_csv(test)
+    recommended = boundrec.load(path).predict(frame[["user", "item"]]) > thresholds
+    liked = frame["rating"].to_numpy() > thresholds
+    assert found["mbmf"]["f1"] == of_file["f1"] == 2 * (recommended & liked).sum() / (recommended.sum() + liked.sum())
+    assert 0 < found["mbmf"]["f1"] < 1
+    assert found["popularity"]["f1"] is None
+
+
+def test_f1_is_a_dash_where_nobody_liked_what_is_held_out_and_where_no_means_are_known(
+    boundrec_command, ratings, model, tmp_path
+):
+    low = tmp_path / "low.csv"
+    pl.read_csv(ratings).filter(pl.col("rating") <= 0.5).write_csv(low)
+    code, out, _ = boundrec_command("evaluate", ratings, "--test", low, "--model", "mbmf", "--k", 2, "--sweeps", 2)
+    assert code == 0
+    assert [line[16:].split()[2] for line in out.splitlines()[2:]] == ["-"] * 3
+    code, out, _ = boundrec_command("evaluate", ratings, "--fitted", model, "--json")
+    assert code == 0
+    assert {result["f1"] for result in json.loads(out)["results"]} == {None}
 
 
 def test_compare_prints_a_table_and_writes_a_plot(ratings, tmp_path):

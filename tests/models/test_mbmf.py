@@ -12,6 +12,7 @@ import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from scipy.stats import kstest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
@@ -311,18 +312,50 @@ def test_the_absolute_stopping_rule_looks_at_the_bare_decrease():
     assert [absolute.converged(Sweep(v)) for v in values] == [False, False]
 
 
-@pytest.mark.parametrize("init", ["angles", "sphere", "orthant"])
+@pytest.mark.parametrize("init", ["angles", "angles-unit", "angles-quarter", "sphere", "orthant"])
 def test_starts_lie_on_their_spheres(init):
     radius = np.array([0.5, 2.0, 7.0])
     rows = start_rows(init, radius, 5, np.random.default_rng(0))
     assert np.allclose(np.linalg.norm(rows, axis=1), radius)
-    assert np.all(rows >= 0) == (init == "orthant")
+    assert np.all(rows >= 0) == (init in ("angles-unit", "angles-quarter", "orthant"))
+
+
+@pytest.mark.parametrize(
+    ("init", "largest", "last"),
+    [("angles", np.pi, 2 * np.pi), ("angles-unit", 1.0, 1.0), ("angles-quarter", np.pi / 2, np.pi / 2)],
+)
+def test_starts_by_angles_are_uniform_up_to_the_angle_that_their_name_says(init, largest, last):
+    radius = np.linspace(0.5, 7, 3000)
+    rows = start_rows(init, radius, 4, np.random.default_rng(0))
+    phi = np.array([naive.cartesian_to_spherical(row) for row in rows])
+    again = [naive.spherical_to_cartesian(angles, r) for angles, r in zip(phi, radius, strict=True)]
+    assert np.allclose(rows, again)
+    for angles, end in zip(phi.T, (largest, largest, last), strict=True):
+        assert kstest(angles, "uniform", (0, end)).pvalue > 0.01
+
+
+@pytest.mark.parametrize(("init", "positive"), [("angles", False), ("angles-unit", True), ("angles-quarter", True)])
+def test_the_angle_solver_starts_where_it_is_told_to(init, positive):
+    X, y, _, _ = small_problem()
+    model = MBMF.as_in_paper(3, bounds=(1, 5), init=init, step="fixed", initial_step=1e-12, max_iter=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    assert (min(model.user_factors_.min(), model.item_factors_.min()) > 0) == positive
+    rng = np.random.default_rng(0)
+    users = start_rows(init, model.user_magnitudes_, 3, rng)
+    assert np.allclose(model.user_factors_, users, atol=1e-6)
+    assert np.allclose(model.item_factors_, start_rows(init, model.item_magnitudes_, 3, rng), atol=1e-6)
 
 
 def test_uniform_angles_put_half_of_what_is_left_into_each_next_coordinate():
     """E[w_k²] = r² 2^{-k}: the reason that the paper's start uses few of the K dimensions."""
     rows = start_rows("angles", np.ones(40_000), 6, np.random.default_rng(0))
     assert np.allclose((rows**2).mean(axis=0)[:5], 0.5 ** np.arange(1, 6), atol=0.01)
+    rows = start_rows("angles-quarter", np.ones(40_000), 6, np.random.default_rng(0))
+    assert np.allclose((rows**2).mean(axis=0)[:5], 0.5 ** np.arange(1, 6), atol=0.01)
+    rows = start_rows("angles-unit", np.ones(40_000), 6, np.random.default_rng(0))
+    assert np.allclose((rows**2).mean(axis=0)[:5], 0.727 * 0.273 ** np.arange(5), atol=0.01)
 
 
 def test_the_angle_solver_refuses_the_ball_and_one_factor_is_refused_by_all():

@@ -267,6 +267,25 @@ def test_a_warning_about_sweeps_is_not_given_where_more_of_them_are_worse(rating
         model.set_params(max_iter=best).fit(ratings)
 
 
+def test_an_absolute_tolerance_is_kept_by_every_model_in_the_unit_of_its_objective(model, ratings):
+    """Half of the objective is never lost in one sweep here; half a unit is, until late."""
+    model.set_params(validation_fraction=None, tol=0.5, patience=2, max_iter=500)
+    relative = moves(clone(model).fit(ratings))
+    assert len(relative) <= 3
+    decreases = -np.diff(moves(model.set_params(tol_mode="absolute").fit(ratings)))
+    assert len(relative) < len(decreases) < 490
+    calm = decreases < 0.5
+    if not isinstance(model, BMCADMM):  # which its residuals end before: tests/rivals/test_bmc_admm.py
+        assert calm[-2:].all()
+        assert not (calm[:-2] & calm[1:-1]).any()
+
+
+def moves(model):
+    """The objectives after sweeps that moved something."""
+    objectives = np.array(model.objectives_)
+    return objectives[np.append(True, np.diff(objectives) != 0)]
+
+
 # --- what is set aside --------------------------------------------------------------------------------------
 
 

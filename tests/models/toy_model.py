@@ -30,7 +30,7 @@ class Damped(RestSettings, BoundedModel):
         return 1.0
 
     def _stopping_rule(self):
-        return StoppingRule(self.tol, self.patience)
+        return StoppingRule(self.tol, self.patience, self.tol_mode)
 
 
 class DampedAlternation:

@@ -9,10 +9,16 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+import boundrec
+from boundrec import MBMF, MF
 from boundrec.paper.cells import LONG, Cell, CellStore, make_plan, work_off
+from boundrec.paper.protocol import basis
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def cell(name="a", seconds=1.0, tier=0, basis=None, possible=True, **settings):
@@ -174,6 +180,20 @@ def test_what_else_is_in_the_old_folder_stays(tmp_path, complaints):
 
 
 # --- plans --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.ndjson")), ids=lambda path: path.stem)
+def test_settings_that_models_were_given_later_leave_committed_results_valid(path):
+    bases = [json.loads(line)["basis"] for line in path.read_text(encoding="utf-8").splitlines()]
+    for told in {json.dumps(one): one for one in bases if one and one.get("settings")}.values():
+        model = getattr(boundrec, told["model"])(**told["settings"])
+        assert json.loads(json.dumps(basis(model)["settings"])) == told["settings"]
+
+
+def test_a_rival_that_stops_otherwise_is_on_another_basis():
+    assert "tol_mode" not in basis(MF())["settings"]
+    assert basis(MF(tol_mode="absolute"))["settings"]["tol_mode"] == "absolute"
+    assert basis(MBMF())["settings"]["tol_mode"] == "relative"
 
 
 def test_a_result_on_another_basis_is_done_again(store, complaints):

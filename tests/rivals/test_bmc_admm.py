@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import naive
 from boundrec import BMCADMM, Ratings
-from boundrec.rivals.bmc_admm import BYTES_PER_ENTRY, Splitting, constant_matrix
+from boundrec.rivals.bmc_admm import BYTES_PER_ENTRY, RESIDUAL_TOLERANCE, Admm, Splitting, constant_matrix
 from boundrec.solvers.threads import RowPool
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -290,3 +290,30 @@ def test_a_fit_of_hours_says_so_before_it_starts():
     model = BMCADMM(2, bounds=(1, 5), max_iter=10**12, n_jobs=1)
     with pytest.warns(UserWarning, match=r"2 × 2 pairs may take up to [\d,.]+ hours.*max_iter"):
         model.fit(sp.csr_array(np.full((2, 2), 3.0)), callback=lambda *_: True)
+
+
+@pytest.mark.parametrize("mode", ["relative", "absolute"])
+def test_residuals_end_the_fit_in_the_unit_that_the_tolerance_has(mode):
+    bounds, tol = (0, 10), 1e-3
+    _, C, observed, matrix = problem(bounds)
+    with RowPool(1, 0) as pool:
+        structured = splitting(matrix, C[observed], bounds, pool, penalty=0.2)
+        solver = Admm(structured, tol, mode, (*matrix.shape, 9), np.dtype(float))
+        residuals = [max(structured.primal, structured.dual) for _ in solver.sweeps()]
+    unit = 5 * np.sqrt(matrix.nnz) if mode == "relative" else 1.0
+    assert residuals[-1] <= RESIDUAL_TOLERANCE * tol * unit < min(residuals[:-1])
+
+
+@pytest.mark.parametrize(("mode", "accepted"), [("relative", True), ("absolute", False)])
+def test_a_rise_within_the_tolerance_is_no_rejection(mode, accepted):
+    class Rising:
+        half, n_ratings, primal, dual, objective = 1.0, 1, 1e9, 1e9, 1000.0
+
+        def iterate(self):
+            self.objective += 0.5
+
+        def balance(self):
+            pass
+
+    sweeps = Admm(Rising(), 1e-3, mode, (1, 1, 1), np.dtype(float)).sweeps()
+    assert [next(sweeps).accepted for _ in range(3)] == [True, accepted, accepted]

@@ -69,6 +69,9 @@ def evaluate(
     RMSE and MAE are those of the held-out ratings; "outside" is the share of predictions that leave the bounds,
     or, where every pair has a range of its own, of the held-out pairs' predictions that leave these.
 
+    F1 asks of each held-out pair whether it is above the user's mean training rating, as rated and as predicted. A dash
+    stands where that is unknown: in a model file without its ratings, and where no held-out rating is above the mean.
+
     NDCG, recall, precision and MRR are of top lists of all unseen items, against held-out ratings of at least the mean.
 
     What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated; where

@@ -103,6 +103,7 @@ class Measured:
     name: str
     rmse: float = math.nan
     mae: float = math.nan
+    f1: float = math.nan
     outside: float = math.nan
     ranking: dict[str, float] = field(default_factory=dict)
     seconds: float = math.nan
@@ -115,6 +116,7 @@ class Measured:
             "model": self.name,
             "rmse": self.rmse,
             "mae": self.mae,
+            "f1": self.f1,
             "outside_bounds": self.outside,
             **self.ranking,
             "seconds": self.seconds,
@@ -200,6 +202,21 @@ class Trial:
             index.ids[codes[liked]] for index, codes in ((self.learnt.users, row), (self.learnt.items, column))
         )
         return Liked(users, items, rows)
+
+    @cached_property
+    def thresholds(self) -> Floats | None:
+        """The mean training rating of the user of each held-out rating, that of all where the user is new.
+
+        None where F1 is undefined: no training ratings are known, or no held-out one is above its threshold.
+        """
+        ratings = self.learnt.ratings
+        if ratings is None:
+            return None
+        known = ratings.by_user.data.astype(np.float64)
+        means = metrics.user_means(ratings.user_of_rating(), known, len(ratings.users))
+        row = self.test_codes()[0]
+        thresholds = np.where(row >= 0, means[row], known.mean())
+        return thresholds if (self.test.by_user.data > thresholds).any() else None
 
     @cached_property
     def pairs(self) -> tuple[Codes, Codes]:
@@ -343,6 +360,8 @@ def _measured(
     """
     rating, ends = trial.test.by_user.data, trial.test.ends
     found = Measured(name, metrics.rmse(rating, predictions), metrics.mae(rating, predictions))
+    if trial.thresholds is not None:
+        found.f1 = metrics.f1(rating, predictions, trial.test.user_of_rating(), trial.thresholds)
     if ends is None:
         assert predict is not None
         random = trial.predict_pairs(predict)
@@ -454,7 +473,7 @@ def _columns(results: list[Measured], limits: Limits) -> list[str]:
     if limits.rule is None:
         ends = "..".join("" if end is None else f"{end:g}" for end in limits.bounds)
     ranking = [name.upper() if name.startswith(("ndcg", "mrr")) else name for name in _ranking_names(results)]
-    return ["model", "RMSE", "MAE", f"outside {ends}", *ranking, "seconds"]
+    return ["model", "RMSE", "MAE", "F1", f"outside {ends}", *ranking, "seconds"]
 
 
 def _row(result: Measured, results: list[Measured]) -> list[str]:
@@ -462,7 +481,7 @@ def _row(result: Measured, results: list[Measured]) -> list[str]:
     rmse, mae, seconds = short_row(result)
     outside = "none" if result.outside == 0 else _shown(result.outside, percent)
     ranking = [_shown(result.ranking.get(name, math.nan)) for name in _ranking_names(results)]
-    return [result.name, rmse, mae, outside, *ranking, seconds]
+    return [result.name, rmse, mae, _shown(result.f1), outside, *ranking, seconds]
 
 
 def short_row(result: Measured, first: Sequence[str] = ()) -> list[str]:

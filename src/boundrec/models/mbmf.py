@@ -21,7 +21,7 @@ from boundrec.data.ratings import Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides
 from boundrec.models.estimator import with_factors
-from boundrec.models.fit import Outcome, StoppingRule, TolMode, Validation, generator
+from boundrec.models.fit import Outcome, StoppingRule, Validation, generator
 from boundrec.models.fitted import Fitted, learned
 from boundrec.models.new_ratings import ExactRows, TakesNewRatings
 from boundrec.models.settings import (
@@ -50,8 +50,10 @@ from boundrec.solvers.exact import (
 from boundrec.solvers.threads import RowPool
 
 SolverName = Literal["exact", "angles"]
-Init = Literal["auto", "angles", "sphere", "orthant"]
+Init = Literal["auto", "angles", "angles-unit", "angles-quarter", "sphere", "orthant"]
 
+#: Random angles are uniform from 0 to this; only those of "angles" reach entries below zero.
+LARGEST_ANGLE = {"angles": np.pi, "angles-unit": 1.0, "angles-quarter": np.pi / 2}
 #: How far past the range the ball may reach before predictions are led back, unless told otherwise.
 SLACK = 1.5
 
@@ -83,8 +85,10 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
     init: Init = setting(
         default="auto",
         rule=one_of(Init),
-        meaning='Where the factors start: ``"angles"`` uniform angles as in the paper, ``"sphere"`` uniform '
-        'directions, ``"orthant"`` uniform non-negative directions. ``"auto"``: "angles" for the angle '
+        meaning='Where the factors start. From the paper\'s "random angle matrices", of which it gives no range: '
+        '``"angles"`` uniform on [0, π], the last on [0, 2π); ``"angles-unit"`` uniform on (0, 1), what a plain '
+        '``rand`` gives; ``"angles-quarter"`` uniform on (0, π/2). The last two start with non-negative factors. From '
+        'uniform directions: ``"sphere"`` any, ``"orthant"`` non-negative ones. ``"auto"``: "angles" for the angle '
         'solver; "orthant" for form n and "sphere" for form c with the exact one.',
     )
     step: Step = setting(
@@ -118,11 +122,6 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
         meaning="Fit from so many starts and average them into one model, with as many times the factors and the "
         "same guarantee. Each start goes back to its own best iteration; ``eval_errors_`` are those of the "
         "last one.",
-    )
-    tol_mode: TolMode = setting(
-        default="relative",
-        rule=one_of(TolMode),
-        meaning='Whether ``tol`` is about the objective\'s ``"relative"`` or its ``"absolute"`` decrease.',
     )
 
     STORED: ClassVar[dict[str, str]] = {
@@ -266,11 +265,12 @@ def ridge_for(ratings: Ratings) -> float:
 
 def start_rows(init: Init, radius: Floats, n_factors: int, rng: np.random.Generator) -> Floats:
     """Random rows of the given norms: uniform angles (most of a row in its first entries), or directions."""
-    if init == "angles":
+    if init in LARGEST_ANGLE:
         from boundrec.solvers.kernels import spherical_to_cartesian
 
-        phi = rng.uniform(0.0, np.pi, (len(radius), n_factors - 1))
-        phi[:, -1] *= 2
+        phi = rng.uniform(0.0, LARGEST_ANGLE[init], (len(radius), n_factors - 1))
+        if init == "angles":
+            phi[:, -1] *= 2  # the whole circle
         rows = np.empty((len(radius), n_factors))
         spherical_to_cartesian(phi, radius, np.empty((*phi.shape, 2)), rows, 0, len(radius))
         return rows

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from boundrec.data.columns import short
 from boundrec.data.ids import INT64_MAX
 from boundrec.data.ratings import INT32_MAX, LARGEST, Duplicates, is_too_large
+from boundrec.models.fit import TolMode
 from boundrec.models.fitted import learned
 from boundrec.ranges import Contradiction, Form, MagnitudeRule, Magnitudes, check_bounds
 from boundrec.ranges.rules import rule_like
@@ -270,9 +271,15 @@ class RestSettings(Settings):
     tol: float = setting(
         default=1e-5,
         rule=number("a number of at least 0", lambda value: value >= 0),
-        meaning="Stop when the objective's relative decrease is below this ``patience`` times in a row.",
+        meaning="Stop when the objective's decrease is below this ``patience`` times in a row.",
     )
     patience: int = setting(default=10, rule=count(), meaning="How many small decreases in a row are rest.")
+    tol_mode: TolMode = setting(
+        default="relative",
+        rule=one_of(TolMode),
+        meaning='Whether ``tol`` is about the objective\'s ``"relative"`` decrease, whatever the unit of the ratings, '
+        'or its ``"absolute"`` one, as printed in the paper.',
+    )
 
 
 class RangeSettings(Settings):

@@ -108,7 +108,7 @@ class RivalModel(RestSettings, FactorisationModel):
         return 0.0
 
     def _stopping_rule(self) -> StoppingRule:
-        return StoppingRule(self.tol, self.patience)
+        return StoppingRule(self.tol, self.patience, self.tol_mode)
 
     def _answering(self) -> Fitted:
         fitted = self.fitted_  # whether predictions are cut may have been set after the fit

@@ -31,7 +31,7 @@ from threadpoolctl import ThreadpoolController
 
 from boundrec.arrays import Floats
 from boundrec.data.ratings import Csr, Ratings
-from boundrec.models.fit import Outcome, Validation
+from boundrec.models.fit import Outcome, TolMode, Validation
 from boundrec.models.fitted import Fitted, learned
 from boundrec.models.settings import not_negative, number, setting
 from boundrec.notes import warn
@@ -47,7 +47,7 @@ BYTES_PER_ENTRY = 40
 EXTRA_VECTORS, ROUNDS = 5, 2
 #: Residuals further apart than this change the splitting's penalty, by this factor.
 IMBALANCE, REBALANCE = 10.0, 2.0
-#: Residuals below this many times ``tol``, relative to half the range at every rating, end the fit.
+#: Residuals below this many times ``tol``, relative to half the range at every rating or absolute, end the fit.
 RESIDUAL_TOLERANCE = 10.0
 #: With a smaller penalty on the splitting its inverse swallows the ratings.
 SMALLEST_RHO = 1e-100
@@ -111,7 +111,8 @@ class BMCADMM(RivalModel):
             "it searches all of them in every iteration; lower max_iter or n_factors",
         )
         splitting = Splitting(ratings, self._span(), self.n_factors, float(self.penalty), float(self.rho), pool, rng)
-        return Admm(splitting, self.tol, (ratings.n_users, ratings.n_items, self.n_factors), np.dtype(self.dtype))
+        shape = ratings.n_users, ratings.n_items, self.n_factors
+        return Admm(splitting, float(self.tol), self.tol_mode, shape, np.dtype(self.dtype))
 
     def _complete(self, fitted: Fitted, outcomes: list[Outcome]) -> Fitted:
         """Look for the largest violation of the bounds; the fit is done, and may have taken hours: Ctrl-C keeps it."""
@@ -135,16 +136,21 @@ class BMCADMM(RivalModel):
 class Admm:
     """The iterations of a `Splitting` as a solver: an iteration in which the objective rises counts as rejected."""
 
-    def __init__(self, splitting: Splitting, tol: float, shape: tuple[int, int, int], dtype: np.dtype[Any]) -> None:
-        self._splitting, self._tol, self._shape, self._dtype = splitting, tol, shape, dtype
+    def __init__(
+        self, splitting: Splitting, tol: float, mode: TolMode, shape: tuple[int, int, int], dtype: np.dtype[Any]
+    ) -> None:
+        self._splitting, self._shape, self._dtype = splitting, shape, dtype
+        self._tol, self._relative = tol, mode == "relative"
 
     def sweeps(self) -> Iterator[Sweep]:
         """The objective, which may rise while the range is being met: that is no rest."""
         splitting, tol, before = self._splitting, self._tol, np.inf
-        small = RESIDUAL_TOLERANCE * tol * splitting.half * np.sqrt(splitting.n_ratings)
+        unit = splitting.half * np.sqrt(splitting.n_ratings) if self._relative else 1.0
+        small = RESIDUAL_TOLERANCE * tol * unit
         while True:
             splitting.iterate()
-            yield Sweep(splitting.objective, accepted=splitting.objective <= (1 + tol) * before)
+            most = (1 + tol) * before if self._relative else before + tol
+            yield Sweep(splitting.objective, accepted=splitting.objective <= most)
             before = splitting.objective
             if max(splitting.primal, splitting.dual) <= small:
                 return

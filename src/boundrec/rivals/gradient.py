@@ -253,4 +253,4 @@ class GradientModel(RivalModel):
         return self.solver == "gd"  # a few epochs of sgd, stopped early, are its regularisation
 
     def _stopping_rule(self) -> StoppingRule:
-        return StoppingRule(self.tol, self.patience, may_rise=self.solver == "sgd")
+        return StoppingRule(self.tol, self.patience, self.tol_mode, may_rise=self.solver == "sgd")
