@@ -143,6 +143,13 @@ def test_the_ends_of_a_range_are_inside_it():
     assert metrics.out_of_range_share([[0, 9], [0, 9]], [[1], [-1]], np.inf) == pytest.approx(0.25)
 
 
+def test_coverage_counts_ratings_inside_their_own_range_and_width_is_its_mean():
+    assert metrics.coverage_and_width([1, 2, 5], [0, 3, 4], [2, 4, 5]) == pytest.approx((2 / 3, 4 / 3))
+    assert metrics.coverage_and_width([1, 5], 1, 5) == (1.0, 4.0)
+    assert metrics.coverage_and_width([-1, 5], 0, np.inf) == (0.5, np.inf)
+    assert metrics.coverage_and_width([5, 5.001], 1, 5 - 1e-12)[0] == 0.5  # rounding, and more than that
+
+
 def test_ties_of_a_small_example_are_those_counted_by_hand():
     scores = [[5, 5, 4, 1], [5, 4, 3, 3], [2, 2, 2, 2]]
     assert metrics.tie_share(scores) == pytest.approx((2 + 2 + 4) / 12)
@@ -180,6 +187,8 @@ def test_ties_agree_with_counting_in_plain_loops(data):
         (lambda: metrics.variation([[1, np.nan], [1, 2]]), r"first: nan at 0, 1"),
         (lambda: metrics.out_of_range_share([1, 2], [1, 2, 3], None), r"lower has shape \(3,\)"),
         (lambda: metrics.out_of_range_share([1, 2], None, np.nan), "upper has NaN"),
+        (lambda: metrics.coverage_and_width([1, 2], [0, 3], [1, 2]), "1 ranges begin above.*3 to 2 at 1"),
+        (lambda: metrics.coverage_and_width([1, 2], [0, 3, 1], 5), r"lower has shape \(3,\) and what it bounds"),
         (lambda: metrics.tie_share([[1, 2]], 3), "n=3 does not fit lists of 2 scores"),
         (lambda: metrics.tie_share([1, 2]), "2 dimensions"),
     ],

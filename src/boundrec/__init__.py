@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from boundrec.model_file import load
     from boundrec.models.bayesian import BayesianMBMF
     from boundrec.models.mbmf import MBMF
+    from boundrec.ranges.profiles import magnitudes_from_features, magnitudes_from_graph
     from boundrec.ranges.rules import PerItem, PerPair, PerUser
     from boundrec.rivals.bmc_admm import BMCADMM
     from boundrec.rivals.bmf import BMF
@@ -36,6 +37,8 @@ __all__ = [
     "Ratings",
     "__version__",
     "load",
+    "magnitudes_from_features",
+    "magnitudes_from_graph",
 ]
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
@@ -45,6 +48,8 @@ _HOMES = {one.name: one.home for one in MODELS} | {
     "PerUser": "boundrec.ranges.rules",
     "Ratings": "boundrec.data.ratings",
     "load": "boundrec.model_file",
+    "magnitudes_from_features": "boundrec.ranges.profiles",
+    "magnitudes_from_graph": "boundrec.ranges.profiles",
 }
 
 

@@ -16,6 +16,8 @@ Average = Literal["micro", "macro"]
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.intp]
 UserMean = ArrayLike | Mapping[Any, float]
+#: A rating this far outside its range, relative to both, is inside: an end is a product of roots.
+ROUNDING = 1e-9
 Ids = Any  #: one column of ids: an array, a series or a list
 
 
@@ -147,6 +149,37 @@ def out_of_range_share(p: ArrayLike, lower: ArrayLike | None, upper: ArrayLike |
     if upper is not None:
         outside |= p > _bound(upper, "upper", p)
     return float(outside.mean())
+
+
+def coverage_and_width(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[float, float]:
+    """How good ranges are: the share of ratings inside their own range, and the mean width of these ranges.
+
+    One is worth nothing without the other: the declared range covers everything, and a point is as narrow as can be.
+
+    Parameters
+    ----------
+    y : array of float
+        Ratings, best such as the ranges were not made of.
+    lower, upper : float or array of float
+        The range of each, as ``predict_range`` gives them. The ends are inside, with room for rounding.
+
+    Returns
+    -------
+    coverage, width : float
+        The width is infinite where a range is.
+    """
+    y = _finite(y, "y")
+    lower, upper = _bound(lower, "lower", y), _bound(upper, "upper", y)
+    turned = lower > upper
+    if turned.any():
+        first = int(turned.argmax())
+        raise ValueError(
+            f"{int(turned.sum()):,} ranges begin above their end (first: {lower[first]:g} to {upper[first]:g} at "
+            f"{first}). Pass lower ends first."
+        )
+    width = upper - lower
+    room = np.where(np.isfinite(width), ROUNDING * (width + np.abs(y)), 0.0)
+    return float(np.mean((y >= lower - room) & (y <= upper + room))), float(width.mean())
 
 
 def tie_share(scores: ArrayLike, n: int | None = None) -> float:
@@ -377,8 +410,7 @@ def _bound(bound: ArrayLike, name: str, p: Numbers) -> Numbers:
         return np.broadcast_to(bound, p.shape)
     except ValueError:
         raise ValueError(
-            f"{name} has shape {bound.shape} and the predictions have {p.shape}. "
-            "Pass a number or one bound per prediction."
+            f"{name} has shape {bound.shape} and what it bounds has {p.shape}. Pass a number or one bound for each."
         ) from None
 
 

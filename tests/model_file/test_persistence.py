@@ -221,6 +221,20 @@ def test_given_magnitudes_come_back_as_what_was_learned(data, path):
     assert_same(through_a_file(loaded, path).predict(X), model.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:.*outside their own range")
+@pytest.mark.parametrize("items", ["range", "history", {}], ids=str)
+def test_a_rule_for_each_side_comes_back_and_serves_new_ids(data, path, items):
+    X, y = data
+    model = MBMF(2, bounds=(1, 5), magnitudes=({X[0][0]: 2.5}, items), max_iter=2, random_state=0).fit(X, y)
+    loaded = through_a_file(model, path)
+    assert loaded.magnitudes[0] == dict(zip(model.fitted_.users.ids.ids.tolist(), model.user_magnitudes_, strict=True))
+    assert loaded.magnitudes[1] == (items if isinstance(items, str) else loaded.magnitudes[1])
+    for axis, new in (("users", [("new", X[0][1])]), ("items", [(X[0][0], "new")])):
+        views = [one.fold_in(new, [y[0]], axis=axis) for one in (model, loaded)]
+        assert_same(views[1].predict_range(new), views[0].predict_range(new))
+        assert_same(views[1].predict(new), views[0].predict(new))
+
+
 def test_given_arrays_of_magnitudes_come_back_as_arrays(data, path):
     ratings = Ratings.read(*data)
     given = np.full(ratings.n_users, 1.0), np.full(ratings.n_items, 2.0)

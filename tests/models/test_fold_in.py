@@ -270,6 +270,23 @@ def test_magnitudes_given_as_mappings_serve_those_they_know():
         model.set_params(magnitudes=({**users, "wide": 3.0}, {})).fold_in([("wide", 1000)], [3.0])
 
 
+@pytest.mark.filterwarnings("ignore:.*outside their own range")
+def test_new_ids_get_their_magnitudes_by_the_rule_of_their_side():
+    X, y = ratings()
+    new = [("new", 1000), ("new", 1001)], [5.0, 4.0]
+
+    def new_user(users, items):
+        model = MBMF(3, bounds=(1, 5), magnitudes=(users, items), max_iter=2, random_state=0)
+        return model.fit(X, y).fold_in(*new).user_magnitudes_.item()
+
+    by_history = MBMF(3, bounds=(1, 5), magnitudes="history", max_iter=2, random_state=0).fit(X, y).fold_in(*new)
+    assert new_user("history", "range") == by_history.user_magnitudes_.item()
+    assert new_user("range", "history") == pytest.approx(np.sqrt(2))
+    assert new_user({100: 0.5}, "history") == pytest.approx(np.sqrt(2))  # as somebody unknown
+    assert new_user({100: 0.5, "new": 0.7}, "range") == 0.7
+    assert new_user("history", {1000: 8.0}) == pytest.approx(2 / 8)  # makes room for what is given
+
+
 def test_history_magnitudes_of_a_new_user_are_those_of_the_paper():
     X, y = ratings()
     model = MBMF(4, magnitudes="paper", bounds=(1, 5), max_iter=2, random_state=0)

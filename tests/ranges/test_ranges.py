@@ -212,7 +212,12 @@ def test_given_magnitudes_follow_the_ids():
         (({**USERS, "b": 0.0}, ITEMS), ValueError, "1 user magnitudes are not positive.*user 'b': 0"),
         ((USERS, {**ITEMS, "y": -1}), ValueError, "item 'y': -1"),
         (({**USERS, "b": np.nan}, ITEMS), ValueError, "user 'b': nan"),
-        (({"a": 1.0}, ITEMS), ValueError, "2 users have no magnitude.*'b'"),
+        (({1: 1.0}, ITEMS), ValueError, "know none of the 3 users.*first id is 1, that of the ratings 'a'"),
+        (({"a": 0.0}, ITEMS), ValueError, "1 user magnitudes are not positive.*user 'a': 0"),
+        (({"c": 9.0}, ITEMS), ValueError, r"9 \(user 'c'\) and 1 \(item 'x'\), multiply to 9, past the 2"),
+        ((USERS, "auto"), ValueError, "items have 'auto'; give them a mapping.*'range', 'history'"),
+        ((USERS, ITEMS, ITEMS), ValueError, "pair"),
+        (USERS, ValueError, "pair"),
         ((USERS, [1.0, 2.0]), TypeError, "mapping id -> magnitude"),
         (({**USERS, "c": 9.0}, ITEMS), ValueError, "multiply to 9, past the 2"),
         (3.0, ValueError, "pair"),
@@ -230,6 +235,69 @@ def test_arrays_of_magnitudes_go_with_ratings_and_must_have_their_length():
     assert model.user_magnitudes_.tolist() == [1.4] * 3
     with pytest.raises(ValueError, match=r"shape \(2,\): there are 3 users"):
         MBMF(2, bounds=(1, 5), magnitudes=(np.ones(2), np.ones(2))).fit(ratings)
+
+
+# --- partial mappings, and a rule for each side --------------------------------------------------------------
+
+QUIET = pytest.mark.filterwarnings("ignore:.*outside their own range")
+Y = [1, 2, 3, 4, 5]
+
+
+def magnitudes_of(model):
+    return model.user_magnitudes_.tolist(), model.item_magnitudes_.tolist()
+
+
+@QUIET
+def test_ids_that_a_mapping_lacks_get_the_declared_range():
+    model = fit(Y, bounds=(1, 5), magnitudes=({"b": 0.5}, ITEMS))
+    assert magnitudes_of(model) == ([np.sqrt(2), 0.5, np.sqrt(2)], [1.0, 0.7])
+    ranges = model.fitted_.ranges
+    assert ranges.unknown_user == np.sqrt(2)  # somebody unknown is lacking, too
+    assert ranges.unknown_item == pytest.approx(0.85)
+
+
+@QUIET
+def test_ids_that_a_mapping_lacks_get_theirs_from_history_where_it_is_given():
+    past = ([("a", "x"), ("b", "x"), ("c", "y")], [2, 4, 3.5])
+    model = fit(Y, history=past, bounds=(1, 5), magnitudes=({"b": 0.5}, {}))
+    by_history = fit(Y, history=past, bounds=(1, 5), magnitudes="history")
+    assert model.user_magnitudes_.tolist() == [by_history.user_magnitudes_[0], 0.5, by_history.user_magnitudes_[2]]
+    assert model.item_magnitudes_.tolist() == by_history.item_magnitudes_.tolist()
+
+
+@QUIET
+def test_ids_that_a_mapping_lacks_get_theirs_from_the_ratings_where_an_end_is_open():
+    model = fit(Y, bounds=(0, None), magnitudes=({"b": 0.5}, ITEMS))
+    by_history = fit(Y, bounds=(0, None), magnitudes="history")
+    assert model.user_magnitudes_[[0, 2]].tolist() == by_history.user_magnitudes_[[0, 2]].tolist()
+
+
+@QUIET
+def test_each_side_may_have_a_rule_of_its_own():
+    by_history = fit(Y, bounds=(1, 5), magnitudes="history")
+    users, items = magnitudes_of(fit(Y, bounds=(1, 5), magnitudes=("history", "range")))
+    assert (users, items) == (by_history.user_magnitudes_.tolist(), [np.sqrt(2)] * 2)
+    users, items = magnitudes_of(fit(Y, bounds=(1, 5), magnitudes=(USERS, "history")))
+    assert (users, items) == ([1.0, 0.5, 2.0], np.minimum(by_history.item_magnitudes_, 2 / 2.0).tolist())
+    with pytest.raises(ValueError, match='"range" needs both ends'):
+        fit(Y, bounds=(0, None), magnitudes=(USERS, "range"))
+
+
+@QUIET
+@pytest.mark.parametrize("rule", ["range", "history", {"x": 0.01}])
+def test_what_a_rule_gives_makes_room_for_what_is_given(rule):
+    model = fit(Y, bounds=(1, 5), magnitudes=({"a": 40.0}, rule))
+    assert model.user_magnitudes_[0] == 40.0
+    assert model.item_magnitudes_.max() == pytest.approx(2 / 40)
+    lower, upper = model.predict_range([(u, i) for u in ("a", "b", "new") for i in ("x", "y", "new")])
+    assert lower.min() >= 1
+    assert upper.max() <= 5
+
+
+def test_history_that_no_magnitude_would_come_from_is_refused():
+    for magnitudes in ((USERS, ITEMS), (USERS, "range")):
+        with pytest.raises(ValueError, match="others are asked for"):
+            fit(Y, history=(PAIRS, Y), bounds=(1, 5), magnitudes=magnitudes)
 
 
 # --- contradictions -----------------------------------------------------------------------------------------

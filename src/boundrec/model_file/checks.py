@@ -19,6 +19,7 @@ from boundrec.models.answers import bounded
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
 from boundrec.ranges import Frame, Ranges, frame_for
+from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
 from boundrec.ranges.slack import STEEPEST
 from boundrec.top_n import norms
@@ -172,10 +173,10 @@ def _led_frame(ranges: Ranges, bounds: Bounds) -> Frame:
 def _largest(model: BoundedModel) -> dict[str, float]:
     """The largest magnitude of each side, that of somebody unknown or new among them."""
     ranges = bounded(model.fitted_)
-    new = min(ranges.overall or 0.0, float(np.sqrt(ranges.frame.limit)))
+    user, item, overall = float(ranges.user.max()), float(ranges.item.max()), ranges.overall or 0.0
     return {
-        "user": max(float(ranges.user.max()), float(ranges.unknown_user), new),
-        "item": max(float(ranges.item.max()), float(ranges.unknown_item), new),
+        "user": max(user, float(ranges.unknown_user), min(overall, room_beside(ranges.frame, item))),
+        "item": max(item, float(ranges.unknown_item), min(overall, room_beside(ranges.frame, user))),
     }
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from boundrec.data.columns import Names, is_missing, short
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Csr, Ends, Ratings, transposed
 from boundrec.model_file.tensor_file import TensorFile
-from boundrec.ranges import Frame, Ranges
+from boundrec.ranges import Frame, Ranges, SideRule
 from boundrec.ranges.rules import (
     ByFunction,
     PerItem,
@@ -490,7 +490,10 @@ class LearnedMagnitudes(Mapping[Any, float]):
 def stored_setting(name: str, value: Any) -> Any:
     """A setting in JSON's terms."""
     if name == "magnitudes" and not isinstance(value, str):
-        return {"learned": ["mapping" if isinstance(side, Mapping) else "array" for side in value]}
+        kinds = [
+            side if isinstance(side, str) else "mapping" if isinstance(side, Mapping) else "array" for side in value
+        ]
+        return {"learned": kinds}
     if name == "bounds" and rule_like(value):
         return {"rule": True}
     if name == "dtype" and not isinstance(value, str):
@@ -534,7 +537,13 @@ def _restore_magnitudes(stored: Any, state: dict[str, Any]) -> Any:
     user, item = stored["learned"]
     ranges: Ranges = state["ranges"]
     sides = (user, state["user_ids"], ranges.user), (item, state["item_ids"], ranges.item)
-    return tuple(LearnedMagnitudes(ids, values) if kind == "mapping" else values for kind, ids, values in sides)
+    return tuple(_restore_side(*side) for side in sides)
+
+
+def _restore_side(kind: str, ids: IdIndex, values: Floats) -> Any:
+    if kind in get_args(SideRule):
+        return kind
+    return LearnedMagnitudes(ids, values) if kind == "mapping" else values
 
 
 # --- plain values in JSON's terms, and ids that are stored as text --------------------------------------------

@@ -18,13 +18,14 @@ from boundrec.models.estimator import Callback, FactorisationModel
 from boundrec.models.fitted import Fitted, FittedSide, learned
 from boundrec.models.settings import RangeSettings, check_count, is_auto
 from boundrec.notes import warn
-from boundrec.ranges import Ranges, check_bounds, frame_for
+from boundrec.ranges import Ranges, SideRule, check_bounds, frame_for
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own
 from boundrec.ranges.magnitudes import (
     check_ranges_fit,
     constant_magnitudes,
     given_magnitudes,
     historical_magnitudes,
+    knows_all,
     magnitudes_of_data,
 )
 from boundrec.ranges.rules import Rule, WithRows, check_ends, ends_of_rows, rule_like, rule_of, tell_unused
@@ -111,7 +112,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:
             return None
-        if self.magnitudes == "range" or not isinstance(self.magnitudes, str):
+        if not self._asks_history(ratings):
             raise ValueError('history sets the magnitudes, but others are asked for: pass magnitudes="history".')
         if ratings.ends is not None:
             raise ValueError(
@@ -125,6 +126,13 @@ class BoundedModel(RangeSettings, FactorisationModel):
                 f"theirs {ratings.users.ids.item(0)!r}): give both the same kind of ids."
             )
         return past
+
+    def _asks_history(self, ratings: Ratings) -> bool:
+        """Whether some magnitude would come from history."""
+        if isinstance(self.magnitudes, str):
+            return self.magnitudes != "range"
+        sides = zip(self.magnitudes, (ratings.users, ratings.items), strict=True)
+        return any(not (knows_all(given, ids) or (isinstance(given, str) and given == "range")) for given, ids in sides)
 
     def _choose_scale(self, ratings: Ratings) -> Scale:
         """What is to be factorised: ratings, their logarithms, or shares of each pair's own range."""
@@ -158,9 +166,17 @@ class BoundedModel(RangeSettings, FactorisationModel):
     def _ranges_by_rule(self, bounds: Bounds, ratings: Ratings, past: Ratings | None, from_matrix: bool) -> Ranges:
         smallest = min(float(r.by_user.data.min()) for r in (ratings, past) if r is not None)
         frame = frame_for(bounds, self.form, smallest)
-        if not isinstance(self.magnitudes, str):
-            return given_magnitudes(frame, ratings, self.magnitudes, from_matrix)
         one_sided = (bounds[0] is None) != (bounds[1] is None)
+        if not isinstance(self.magnitudes, str):
+
+            def by_rule(rule: SideRule) -> Ranges:
+                if rule == "range":
+                    return constant_magnitudes(frame, bounds, ratings)
+                count = self.history_count
+                return historical_magnitudes(frame, ratings, past or ratings, self.history_share, count, cap=True)
+
+            absent: SideRule = "history" if past is not None or one_sided else "range"
+            return given_magnitudes(frame, ratings, self.magnitudes, from_matrix, by_rule, absent)
         automatic = self.magnitudes in ("auto", "paper")
         if self.magnitudes == "range" or (automatic and past is None and not one_sided):
             return constant_magnitudes(frame, bounds, ratings)

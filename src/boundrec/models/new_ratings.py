@@ -67,7 +67,8 @@ class TakesNewRatings(BoundedModel):
 
         Their rows are solved as in the last half-step of a fit, with everything else as it is. Their magnitudes come
         by the rule of the fit: from their ratings, Eqs. (42) and (43), where the others' come from ratings, else the
-        same for all, or, where magnitudes were given as mappings, their own if those know them and the mean if not.
+        same for all, or, where magnitudes were given as mappings, their own if those know them and, if not, that of
+        somebody unknown.
 
         Parameters
         ----------

@@ -10,7 +10,7 @@ defaults={...})`` is for a model that starts from other defaults.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import get_annotations
 from textwrap import indent, wrap
@@ -24,7 +24,7 @@ from boundrec.data.ids import INT64_MAX
 from boundrec.data.ratings import INT32_MAX, LARGEST, Duplicates, is_too_large
 from boundrec.models.fit import TolMode
 from boundrec.models.fitted import learned
-from boundrec.ranges import Contradiction, Form, MagnitudeRule, Magnitudes, check_bounds
+from boundrec.ranges import Contradiction, Form, MagnitudeRule, Magnitudes, SideRule, check_bounds
 from boundrec.ranges.rules import rule_like
 from boundrec.ranges.scale import Link
 from boundrec.ranges.slack import STEEPEST
@@ -132,9 +132,22 @@ def check_flag_or_auto(name: str, value: Any) -> None:
 
 
 def _check_magnitudes(name: str, value: Any) -> None:
-    words = get_args(MagnitudeRule)
+    words, side_words = get_args(MagnitudeRule), get_args(SideRule)
     if isinstance(value, str) and value not in words:
         raise ValueError(f"{name}={short(value)}: give one of {words}, or a pair of mappings.")
+    if isinstance(value, str):
+        return
+    if not hasattr(value, "__len__") or len(value) != 2 or isinstance(value, Mapping):
+        raise ValueError(
+            f"{name}={short(value)}: give one of {words}, or a pair (users, items) of mappings id -> magnitude, each "
+            f"of which may also be one of {side_words}."
+        )
+    for kind, side in zip(("users", "items"), value, strict=True):
+        if isinstance(side, str) and side not in side_words:
+            raise ValueError(
+                f"{name}={short(value)}: {kind} have {side!r}; give them a mapping id -> magnitude, or one of "
+                f"{side_words}."
+            )
 
 
 def not_negative(otherwise: str = "", **also: bool) -> Rule:
@@ -299,7 +312,9 @@ class RangeSettings(Settings):
         'end. ``"range"``: the declared range for all, whatever the ratings fill of it. ``"history"``: from past '
         'ratings, or from the training ratings when none are given. ``"paper"``: as "auto", but history may pass the '
         "declared bounds, as published. Or a pair of mappings (user id -> magnitude, item id -> "
-        "magnitude).",
+        'magnitude), either of which may be partial or be one of the words "range" and "history": ids that a mapping '
+        "lacks get theirs from history when it is given, else from the bounds (from the training ratings where only "
+        "one end is declared), capped so that all ranges stay inside the bounds.",
     )
     history_share: float = setting(
         default=0.1,

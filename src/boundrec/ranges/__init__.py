@@ -34,8 +34,9 @@ from boundrec.ranges.slack import lead, squash, unlead, unsquash
 
 Form = Literal["c", "n"]
 MagnitudeRule = Literal["auto", "range", "history", "paper"]
-#: By a rule, or as they are given: those of the users, then those of the items.
-Magnitudes = MagnitudeRule | Sequence[Mapping[Any, float] | Sequence[float] | Floats]
+SideRule = Literal["range", "history"]
+#: By a rule for both sides, or one for each: those of the users, then those of the items.
+Magnitudes = MagnitudeRule | Sequence[Mapping[Any, float] | Sequence[float] | Floats | SideRule]
 Contradiction = Literal["keep", "widen", "drop", "raise"]
 #: What the ends, the centre and the bend of a range may be off, relative to it: some hundred units of float64.
 ROUNDING_OF_RANGES = 1e-13

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit
-from boundrec.ranges import Frame, MagnitudeRule, Ranges, scaling_remedy
+from boundrec.ranges import Frame, MagnitudeRule, Ranges, SideRule, scaling_remedy
 from boundrec.ranges.scale import Bounds
 from boundrec.ranges.slack import STEEPEST
 
@@ -32,6 +32,7 @@ STEEPEST_TAIL = 10.0
 #: A product this far past its limit, relative to it, is still inside: rounding.
 ROUNDING = 1e-9
 MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
+SIDE_RULES: tuple[SideRule, ...] = get_args(SideRule)
 
 
 def constant_magnitudes(frame: Frame, bounds: Bounds, ratings: Ratings) -> Ranges:
@@ -129,36 +130,85 @@ def _smallest(frame: Frame) -> float:
     return NOTHING * max(1.0, float(np.sqrt(abs(frame.offset))))
 
 
-def given_magnitudes(frame: Frame, ratings: Ratings, magnitudes: Any, from_matrix: bool) -> Ranges:
-    """Magnitudes as the caller gives them: a pair of mappings id -> magnitude, or of arrays for matrix input."""
+def given_magnitudes(
+    frame: Frame,
+    ratings: Ratings,
+    magnitudes: Any,
+    from_matrix: bool,
+    by_rule: Callable[[SideRule], Ranges],
+    absent: SideRule,
+) -> Ranges:
+    """Magnitudes as the caller gives them, each side by itself: a mapping id -> magnitude, an array, or a rule.
+
+    Ids that a mapping lacks get theirs by the rule ``absent``. What a rule gives makes room for what is given: it is
+    capped so that no product passes the declared range. ``by_rule`` has the magnitudes of everybody by a rule.
+    """
     try:
         user, item = magnitudes
     except (TypeError, ValueError):
         raise ValueError(
             f"magnitudes={short(magnitudes)}: give one of {MAGNITUDES}, or a pair (users, items) of mappings "
-            "id -> magnitude."
+            f"id -> magnitude, each of which may also be one of {SIDE_RULES}."
         ) from None
     r = _read_magnitudes(user, ratings.users, "user", from_matrix)
     s = _read_magnitudes(item, ratings.items, "item", from_matrix)
-    if r.max() * s.max() > frame.limit * (1 + ROUNDING):
+    r_most, s_most = (float(np.max(side, initial=0.0, where=~np.isnan(side))) for side in (r, s))
+    if r_most * s_most > frame.limit * (1 + ROUNDING):
         raise ValueError(
-            f"the largest magnitudes, {r.max():g} (user {ratings.users.ids.item(r.argmax())!r}) and {s.max():g} "
-            f"(item {ratings.items.ids.item(s.argmax())!r}), multiply to {r.max() * s.max():g}, "
+            f"the largest magnitudes, {r_most:g} (user {ratings.users.ids.item(np.nanargmax(r))!r}) and {s_most:g} "
+            f"(item {ratings.items.ids.item(np.nanargmax(s))!r}), multiply to {r_most * s_most:g}, "
             f"past the {frame.limit:g} that the declared bounds leave around their centre: "
             "scale the magnitudes down or widen the bounds."
         )
-    return Ranges(frame, r, s, float(r.mean()), float(s.mean()))
+    overall = None
+    unknown = {"user": float(r.mean()), "item": float(s.mean())}
+    values = {"user": r, "item": s}
+    for kind, given, most_of_others in (("user", user, s_most), ("item", item, r_most)):
+        gaps = np.isnan(values[kind])
+        if gaps.any():
+            rule: SideRule = cast(SideRule, given) if isinstance(given, str) else absent
+            derived, most = by_rule(rule), room_beside(frame, most_of_others)
+            values[kind] = np.where(gaps, np.minimum(getattr(derived, kind), most), values[kind])
+            unknown[kind] = min(getattr(derived, f"unknown_{kind}"), most)
+            overall = derived.overall if isinstance(given, str) and given == "history" else overall
+    return Ranges(frame, values["user"], values["item"], unknown["user"], unknown["item"], overall)
+
+
+def room_beside(frame: Frame, most_of_others: float) -> float:
+    """The most that a derived magnitude may be beside the other side's largest: its half of the range, or less."""
+    half = float(np.sqrt(frame.limit))
+    return half if most_of_others <= half else frame.limit / most_of_others
+
+
+def knows_all(given: Any, ids: IdIndex) -> bool:
+    """Whether the magnitudes of one side need no rule."""
+    if isinstance(given, Mapping):
+        return all(one in given for one in ids.ids.tolist())
+    return not isinstance(given, str)
 
 
 def _read_magnitudes(given: Any, ids: IdIndex, kind: str, from_matrix: bool) -> Floats:
-    if isinstance(given, Mapping):
-        missing = [i for i in ids.ids.tolist() if i not in given]
-        if missing:
+    """One side's magnitudes; NaN where it has none and a rule has to serve."""
+    if isinstance(given, str):
+        if given not in SIDE_RULES:
             raise ValueError(
-                f"{len(missing)} {kind}s have no magnitude (first: {missing[0]!r}): "
-                f"give one for every {kind} in the ratings."
+                f"the {kind} magnitudes are {given!r}: give a mapping id -> magnitude, or one of {SIDE_RULES}."
             )
-        values = read_numbers([given[i] for i in ids.ids.tolist()], f"the {kind} magnitudes", "magnitude")
+        return np.full(len(ids), np.nan)
+    if isinstance(given, Mapping):
+        all_ids = ids.ids.tolist()
+        known = np.array([one in given for one in all_ids], bool)
+        if given and not known.any():
+            raise ValueError(
+                f"the {kind} magnitudes know none of the {len(ids)} {kind}s (their first id is "
+                f"{next(iter(given))!r}, that of the ratings {all_ids[0]!r}): give both the same kind of ids."
+            )
+        if not known.all():
+            values = np.full(len(ids), np.nan)
+            if known.any():
+                values[known] = _read_magnitudes(given, IdIndex(ids.ids[known]), kind, from_matrix)
+            return values
+        values = read_numbers([given[i] for i in all_ids], f"the {kind} magnitudes", "magnitude")
     elif not from_matrix:
         raise TypeError(
             f"{kind} magnitudes are a {type(given).__name__}: with pairs of ids give a mapping id -> magnitude "
@@ -186,12 +236,13 @@ def magnitudes_of_new(ranges: Ranges, kind: str, ids: IdIndex, past: Csr, weight
     """Magnitudes of users (or items) that come after the fit, by the rule that gave the others theirs.
 
     From history, Eqs. (42) and (43) on the new ratings; from the mapping ``given``, where it knows them; otherwise the
-    one of somebody unknown. ``weight`` is that of `history_weight`.
+    one of somebody unknown. ``given`` is the side's own setting where each side has one. ``weight`` is that of
+    `history_weight`.
     """
-    if ranges.overall is not None:
-        own = _own_and_overall(ranges.frame, ids, past, ids, ranges.overall, weight)
-        return np.minimum(own, np.sqrt(ranges.frame.limit))
     unknown, others = (ranges.unknown_user, ranges.item) if kind == "user" else (ranges.unknown_item, ranges.user)
+    if ranges.overall is not None and (given is None or (isinstance(given, str) and given == "history")):
+        own = _own_and_overall(ranges.frame, ids, past, ids, ranges.overall, weight)
+        return np.minimum(own, room_beside(ranges.frame, float(others.max())))
     known = given if isinstance(given, Mapping) else {}
     magnitudes = _read_magnitudes({i: known.get(i, unknown) for i in ids.ids.tolist()}, ids, kind, False)
     most = ranges.frame.limit / others.max()
