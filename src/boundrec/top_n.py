@@ -317,17 +317,20 @@ class Search:
 
     def _enter(self, found: list[tuple[Codes, Codes]]) -> None:
         """Score what was found, and sort it into the lists; equal scores by item order."""
-        new_rows, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        changed = np.unique(new_rows)
-        rows = np.concatenate([np.repeat(changed, self.n), new_rows])
-        items = np.concatenate([self.best_items[changed].ravel(), self.shelf.items[places]])
-        scores = np.concatenate([self.best[changed].ravel(), self._scores(new_rows, places)])
-        order = np.lexsort((items, -scores, rows))
-        starts = np.searchsorted(rows[order], changed)
-        kept = order[(starts[:, None] + np.arange(self.n)).ravel()]
-        self.best[changed], self.best_items[changed] = (
-            values[kept].reshape(len(changed), self.n) for values in (scores, items)
-        )
+        rows, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        enter(Lists(self.best_items, self.best), rows, self.shelf.items[places], self._scores(rows, places))
+
+
+def enter(lists: Lists, new_rows: Codes, new_items: Codes, new_scores: Floats) -> None:
+    """Sort what was found for some rows into their lists; equal scores by item order."""
+    n, changed = lists.items.shape[1], np.unique(new_rows)
+    rows = np.concatenate([np.repeat(changed, n), new_rows])
+    items = np.concatenate([lists.items[changed].ravel(), new_items])
+    scores = np.concatenate([lists.scores[changed].ravel(), new_scores])
+    order = np.lexsort((items, -scores, rows))
+    starts = np.searchsorted(rows[order], changed)
+    kept = order[(starts[:, None] + np.arange(n)).ravel()]
+    lists.scores[changed], lists.items[changed] = (values[kept].reshape(len(changed), n) for values in (scores, items))
 
 
 class Popular:
@@ -420,25 +423,14 @@ class ScoredSearch:
             least = np.maximum(least, -np.partition(-rough, self.n - 1, axis=1)[:, self.n - 1])
         rows, columns = np.nonzero((rough >= (least - 2 * error)[:, None]) & (rough > -np.inf))
         if rows.size:
-            self._enter(rows, tile[columns], self.ranking.exact(self.places[rows], tile[columns]))
+            exact = self.ranking.exact(self.places[rows], tile[columns])
+            enter(Lists(self.best_items, self.best), rows, tile[columns], exact)
 
     def _leave_out_seen(self, scores: Floats, tile: Codes) -> None:
         rows, seen, order = self.seen_rows, self.seen_items, np.argsort(tile)
         place = np.minimum(np.searchsorted(tile, seen, sorter=order), len(tile) - 1)
         there = tile[order[place]] == seen
         scores[rows[there], order[place[there]]] = np.nan
-
-    def _enter(self, new_rows: Codes, new_items: Codes, new_scores: Floats) -> None:
-        """Sort what was found into the lists; equal scores by item order."""
-        changed = np.unique(new_rows)
-        rows = np.concatenate([np.repeat(changed, self.n), new_rows])
-        items = np.concatenate([self.best_items[changed].ravel(), new_items])
-        scores = np.concatenate([self.best[changed].ravel(), new_scores])
-        order = np.lexsort((items, -scores, rows))
-        starts = np.searchsorted(rows[order], changed)
-        kept = order[(starts[:, None] + np.arange(self.n)).ravel()]
-        self.best[changed] = scores[kept].reshape(len(changed), self.n)
-        self.best_items[changed] = items[kept].reshape(len(changed), self.n)
 
 
 def most_similar(vectors: NDArray[np.floating], row: int, among: Codes, n: int) -> Lists:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -29,23 +29,12 @@ from boundrec.notes import warn
 USER, ITEM, LOWER, UPPER = "user", "item", "lower", "upper"
 TABLE = "the table of ranges"
 
-
 #: The ranges of pairs by their places in two columns of ids, which were looked up once.
 Grid = Callable[[Codes, Codes], Ends]
 
 
-class Rule(Protocol):
-    """Who has which range."""
-
-    def ends(self, users: Column, items: Column) -> Ends:
-        """The range of each pair of ids; NaN where the rule has none."""
-
-    def on(self, users: Column, items: Column) -> Grid:
-        """The ranges of pairs of some users and some items, by their places."""
-
-
-class AnyRule:
-    """A rule that is asked by ids."""
+class Rule:
+    """Who has which range, asked by ids."""
 
     def ends(self, users: Column, items: Column) -> Ends:
         """The range of each pair of ids; NaN where the rule has none."""
@@ -57,7 +46,7 @@ class AnyRule:
         return lambda user, item: self.ends(user_ids[user], item_ids[item])
 
 
-class PerItem(AnyRule):
+class PerItem(Rule):
     """A range for every item, the same for all users: full marks of a question, the scale of a survey's item.
 
     Parameters
@@ -105,7 +94,7 @@ class PerUser(PerItem):
         return users
 
 
-class PerPair(AnyRule):
+class PerPair(Rule):
     """A range for every pair that a table has, and, if there is one, a default for all others.
 
     Parameters
@@ -171,7 +160,7 @@ class PerPair(AnyRule):
 
 
 @dataclass(frozen=True)
-class ByFunction(AnyRule):
+class ByFunction(Rule):
     """A function of two arrays of ids, which returns the lower and the upper ends of their ranges."""
 
     function: Callable[[Any, Any], Any]
@@ -191,7 +180,7 @@ class ByFunction(AnyRule):
 
 
 @dataclass(frozen=True)
-class WithRows(AnyRule):
+class WithRows(Rule):
     """No rule: ranges come with the rows, in two more columns of X or as the arguments ``lower`` and ``upper``.
 
     Parameters
@@ -209,7 +198,7 @@ class WithRows(AnyRule):
 
 
 @dataclass(frozen=True)
-class Widened(AnyRule):
+class Widened(Rule):
     """Another rule, but for some pairs whose ranges a rating has widened."""
 
     rule: Any
