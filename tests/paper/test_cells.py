@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import boundrec
-from boundrec import MBMF, MF
+from boundrec import MBMF, MF, NMF
 from boundrec.paper.cells import LONG, Cell, CellStore, make_plan, work_off
 from boundrec.paper.protocol import basis
 
@@ -194,6 +194,14 @@ def test_a_rival_that_stops_otherwise_is_on_another_basis():
     assert "tol_mode" not in basis(MF())["settings"]
     assert basis(MF(tol_mode="absolute"))["settings"]["tol_mode"] == "absolute"
     assert basis(MBMF())["settings"]["tol_mode"] == "relative"
+
+
+def test_a_revised_method_is_on_another_basis_where_the_revision_tells():
+    stars = basis(NMF(bounds=(1, 5)))
+    assert stars["revision"] == 2
+    for bounds in ((0, 5), (-10, 10), (None, 5), (0, None), None):
+        assert "revision" not in basis(NMF(bounds=bounds))
+    assert "revision" not in basis(MF(bounds=(1, 5)))
 
 
 def test_a_result_on_another_basis_is_done_again(store, complaints):

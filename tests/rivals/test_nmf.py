@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from boundrec import NMF, Ratings
+from boundrec import NMF, Ratings, load
 from boundrec.models.fitted import Fitted
+from boundrec.ranges import frame_for
 from boundrec.rivals import Cut
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -129,18 +130,39 @@ def test_ratings_are_shifted_by_the_lower_bound():
 
 @pytest.mark.parametrize(
     ("bounds", "least", "offset"),
-    [(None, 0.5, 0.0), (None, -2.0, -2.0), ((None, 9), -2.0, -2.0), ((-3, None), 0.5, -3)],
+    [
+        *((None, 0.5, 0.0), (None, -2.0, -2.0), ((None, 9), -2.0, -2.0), ((-3, None), 0.5, -3)),
+        *(((0, 5), 0.5, 0.0), ((0.5, 5), 0.5, 0.0), ((0.5, None), 0.5, 0.0)),
+    ],
 )
-def test_without_a_lower_bound_only_negative_ratings_shift(bounds, least, offset):
+def test_only_ratings_that_are_or_may_be_negative_shift(bounds, least, offset):
     model = NMF(2, bounds=bounds, max_iter=5, random_state=0).fit([(0, 0), (0, 1), (1, 0)], [least, 3, 4])
     assert model.fitted_.ranges.offset == offset
 
 
+@pytest.mark.parametrize("bounds", [(-10, 10), (-10, None), (0, None), (1, 5)])
+def test_the_shift_is_that_of_form_n_of_mbmf(bounds):
+    pairs, ratings = [(0, 0), (0, 1), (1, 0)], [1.0, 3.0, 4.0]
+    model = NMF(2, bounds=bounds, max_iter=5, random_state=0).fit(pairs, ratings)
+    assert model.fitted_.ranges.offset == frame_for(bounds, "n", min(ratings)).offset
+
+
+def test_a_model_file_that_was_shifted_by_its_lower_end_answers_as_it_did(tmp_path, monkeypatch):
+    """Until stars from 1 on stayed as they are, 1 was subtracted: files hold what was."""
+    X, y = [(i, j) for i in range(4) for j in range(3)], np.arange(12) % 5 + 1.0
+    with monkeypatch.context() as before:
+        before.setattr(NMF, "_offset", lambda self, start: 1.0)
+        old = NMF(2, bounds=(1, 5), max_iter=5, random_state=0).fit(X, y)
+        old.save(tmp_path / "old.safetensors")
+    answers = load(tmp_path / "old.safetensors").predict(X)
+    assert np.allclose(answers, 1 + (old.user_factors_ @ old.item_factors_.T).ravel())
+
+
 def test_ratings_that_all_lie_at_the_lower_bound_are_predicted_there():
-    ratings = [0.1] * 6
-    assert np.mean(ratings) < 0.1  # by rounding
-    model = NMF(2, bounds=(0.1, 5), random_state=0).fit([(i % 3, i // 3) for i in range(6)], ratings)
-    assert np.array_equal(model.predict([(0, 0), (1, 1)]), [0.1, 0.1])
+    ratings = [-0.7] * 6
+    assert np.mean(ratings) < -0.7  # by rounding
+    model = NMF(2, bounds=(-0.7, 5), random_state=0).fit([(i % 3, i // 3) for i in range(6)], ratings)
+    assert np.array_equal(model.predict([(0, 0), (1, 1)]), [-0.7, -0.7])
 
 
 def test_predictions_pass_the_upper_end_unless_clipped():
@@ -152,7 +174,7 @@ def test_predictions_pass_the_upper_end_unless_clipped():
     pairs = np.array([(i, j) for i in seen[0] for j in seen[1]])
     free = model.predict(pairs)
     assert free.max() > 10
-    assert np.array_equal(model.set_params(clip=True).predict(pairs), np.minimum(free, 5))
+    assert np.array_equal(model.set_params(clip=True).predict(pairs), np.clip(free, 1, 5))
 
 
 @pytest.mark.parametrize("ridge", [-1.0, np.nan, np.inf])

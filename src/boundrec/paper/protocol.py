@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,12 +22,18 @@ from boundrec.arrays import Floats
 from boundrec.datasets import Bounds, Dataset
 from boundrec.notes import Interrupted
 from boundrec.paper.methods import METHODS, Conditions, conditions
+from boundrec.ranges import check_bounds
 from boundrec.rivals import RivalModel
 
 #: Settings that models had not when results were first kept, and with which they do what they did before.
 ADDED_LATER = {"link": None, "noise_growth": "auto"}
 #: The same of the rivals alone: MBMF always had this one, and its results tell of it.
 ADDED_TO_RIVALS = {"tol_mode": "relative"}
+#: Models that do otherwise than when results were first kept, with the same settings: which revision they are in, and
+#: whether that tells. NMF takes nothing away any more from ratings whose lower end is above 0.
+REVISIONS: dict[str, tuple[int, Callable[[Any], bool]]] = {
+    "NMF": (2, lambda model: (check_bounds(model.bounds)[0] or 0.0) > 0),
+}
 #: Up to so many users × items every prediction is looked at; above, as many at random.
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
@@ -128,12 +135,15 @@ def extent_of(data: Dataset) -> Extent:
 
 
 def basis(model: Any, of: Extent | None = None) -> dict[str, Any]:
-    """What a result rests on besides its cell's settings: the model's own settings, and the data."""
+    """What a result rests on besides its cell's settings: the model's own settings, its revision, and the data."""
     settings = model.get_params() if hasattr(model, "get_params") else {}
     added = {**ADDED_LATER, **(ADDED_TO_RIVALS if isinstance(model, RivalModel) else {})}
     untold = {"n_jobs", "verbose", *(key for key, usual in added.items() if settings.get(key) == usual)}
     told = {key: value for key, value in settings.items() if key not in untold}
-    return {"model": type(model).__name__, "settings": told, "data": None if of is None else list(of)}
+    name = type(model).__name__
+    found = {"model": name, "settings": told, "data": None if of is None else list(of)}
+    revision, tells = REVISIONS.get(name, (1, lambda model: False))
+    return {**found, "revision": revision} if tells(model) else found
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ from boundrec.solvers.threads import RowPool
 
 
 class NMF(RivalModel):
-    """Non-negative Matrix Factorisation: a prediction is the lower end of the ratings plus w_i·h_j, with w, h ≥ 0.
+    """Non-negative Matrix Factorisation: a prediction is w_i·h_j, with w, h ≥ 0, above a shift if ratings are negative.
 
     Minimises Σ_observed (v_ij − w_i·h_j)² + ridge·(Σ_i n_i‖w_i‖² + Σ_j n_j‖h_j‖²) over W, H ≥ 0, where v_ij is the
-    rating above ``bounds[0]`` (without one, above the smallest rating if that is negative, else above 0) and
-    n_i, n_j count a user's and an item's ratings. Each sweep multiplies W, then H, by a ratio of two sums over
-    the observed entries; the objective never rises. Predictions have a lower end and no upper one: users and
-    items with few ratings can be predicted far beyond the scale, most of all without a ridge.
+    rating, and n_i, n_j count a user's and an item's ratings. As in form n of `MBMF`, ratings that may be negative are
+    shifted, and no others: v_ij is the rating above ``bounds[0]`` where that is negative (without one, above the
+    smallest rating if that is). Each sweep multiplies W, then H, by a ratio of two sums over the observed entries; the
+    objective never rises. Predictions end below at the shift, or at 0, not at a lower end above 0, and have no upper
+    end: users and items with few ratings can be predicted far beyond the scale, most of all without a ridge.
     """
 
     ridge: float = setting(
@@ -37,7 +38,7 @@ class NMF(RivalModel):
         """What makes every rating non-negative when it is taken away."""
         assert start.ratings is not None
         low, _ = check_bounds(self.bounds)
-        return low if low is not None else min(0.0, float(start.ratings.by_user.data.min()))
+        return min(0.0, low if low is not None else float(start.ratings.by_user.data.min()))
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         assert isinstance(start.ranges, Cut)
