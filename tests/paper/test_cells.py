@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import boundrec
-from boundrec import MBMF, MF, NMF
+from boundrec import MBMF, MF, NMF, BoundedSVD
 from boundrec.paper.cells import LONG, Cell, CellStore, make_plan, work_off
 from boundrec.paper.protocol import basis
 
@@ -194,6 +194,11 @@ def test_a_rival_that_stops_otherwise_is_on_another_basis():
     assert "tol_mode" not in basis(MF())["settings"]
     assert basis(MF(tol_mode="absolute"))["settings"]["tol_mode"] == "absolute"
     assert basis(MBMF())["settings"]["tol_mode"] == "relative"
+
+
+def test_walls_that_do_not_go_with_the_range_are_on_another_basis():
+    assert "scaled" not in basis(BoundedSVD(bounds=(0, 10)))["settings"]
+    assert basis(BoundedSVD(bounds=(0, 10), scaled=False))["settings"]["scaled"] is False
 
 
 def test_a_revised_method_is_on_another_basis_where_the_revision_tells():

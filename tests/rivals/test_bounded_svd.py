@@ -135,6 +135,22 @@ def test_other_units_give_the_same_fit_in_other_units(seed, unit):
     assert np.allclose(units, stars * unit, rtol=1e-6)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_weights_of_the_walls_are_those_of_the_formula_or_go_with_the_range(scaled):
+    X, y, weights, _, _ = problem(4)
+    model = BoundedSVD(3, bounds=(2, 10), penalty=0.4, sharpness=0.6, scaled=scaled, max_iter=8, random_state=0)
+    model.fit(sp.coo_array((2 * y, (X[:, 0], X[:, 1]))), sample_weight=weights)  # factors in the order of its rows
+    walls = (0.4 * 2**2, 0.6 / 2, 2.0, 10.0) if scaled else (0.4, 0.6, 2.0, 10.0)
+    W, H = model.user_factors_, model.item_factors_
+    assert model.objectives_[-1] == pytest.approx(naive.walled_objective(*X.T, 2 * y, weights, W, H, walls), rel=1e-10)
+
+
+def test_on_a_range_of_four_scaling_changes_nothing():
+    X, y, _, _, _ = problem(5)
+    one, other = (BoundedSVD(3, bounds=(1, 5), scaled=scaled, max_iter=9, random_state=0) for scaled in (False, True))
+    assert np.array_equal(one.fit(X, y).predict(X), other.fit(X, y).predict(X))
+
+
 @pytest.mark.parametrize("solver", ["gd", "sgd"])
 @pytest.mark.parametrize("sharpness", [1.0, 2000.0, 1e6])
 def test_nothing_overflows_on_a_range_of_thousands(solver, sharpness):
@@ -159,6 +175,7 @@ def test_nothing_overflows_on_a_range_of_thousands(solver, sharpness):
         ({"bounds": (0, None)}, "BoundedSVD needs both ends"),
         ({"penalty": -0.1}, "penalty=-0.1"),
         ({"sharpness": 0}, "sharpness=0"),
+        ({"scaled": "no"}, "scaled='no': give True or False"),
         ({"solver": "als"}, "solver='als'"),
     ],
 )

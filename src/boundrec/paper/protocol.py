@@ -27,8 +27,8 @@ from boundrec.rivals import RivalModel
 
 #: Settings that models had not when results were first kept, and with which they do what they did before.
 ADDED_LATER = {"link": None, "noise_growth": "auto"}
-#: The same of the rivals alone: MBMF always had this one, and its results tell of it.
-ADDED_TO_RIVALS = {"tol_mode": "relative"}
+#: The same of the rivals alone: MBMF always had the first, and its results tell of it; the other is Bounded-SVD's.
+ADDED_TO_RIVALS = {"tol_mode": "relative", "scaled": True}
 #: Models that do otherwise than when results were first kept, with the same settings: which revision they are in, and
 #: whether that tells. NMF takes nothing away any more from ratings whose lower end is above 0.
 REVISIONS: dict[str, tuple[int, Callable[[Any], bool]]] = {
