@@ -16,8 +16,10 @@ from boundrec.paper.protocol import PAPER_DATA
 
 NAME = "claims"
 PENALTIES = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
-#: The penalty that Table 3 has.
-USUAL = 0.05
+#: The penalty and the sharpness that Table 3 has.
+USUAL, SHARPNESS = 0.05, 1.0
+#: Other sharpnesses, and the penalties that they are tried with.
+SHARP, SHARP_WITH = (0.1, 10.0), (0.01, 0.05, 10.0)
 N_FACTORS = 10
 FIRST = f"K = {N_FACTORS}, first fold"
 #: What the cells of a penalty have in common, and do not say.
@@ -38,28 +40,31 @@ def cells(options: Options) -> list[Cell]:
     made = []
     for name in choices(options)["data"]:
         usual = table3.cell(name, N_FACTORS, 0, "Bounded-SVD", options)
-        made += [usual if penalty == USUAL else _cell(name, penalty, usual, options) for penalty in PENALTIES]
+        made += [usual if one == USUAL else _cell(name, {"penalty": one}, usual, options) for one in PENALTIES]
+        walls = ({"penalty": one, "sharpness": steep} for steep in SHARP for one in SHARP_WITH)
+        made += [_cell(name, wall, usual, options) for wall in walls]
         made += [table3.cell(name, N_FACTORS, 0, method, options) for method in SHOWN]
     return made
 
 
-def _cell(name: str, penalty: float, usual: Cell, options: Options) -> Cell:
-    settings = {"data": name, "penalty": penalty}
+def _cell(name: str, wall: Mapping[str, float], usual: Cell, options: Options) -> Cell:
+    settings = {"data": name, **wall}
     if not usual.possible:
         return Cell(NAME, settings, 0.0, possible=False)
-    model = _model(protocol.load(name, options.folder), penalty)
+    model = _model(protocol.load(name, options.folder), settings)
     return Cell(NAME, settings, usual.seconds, 1, protocol.basis(model, protocol.extent(name, options.folder)))
 
 
-def _model(data: Dataset, penalty: float) -> Any:
-    return RIVALS["Bounded-SVD"].build(methods.conditions(data, N_FACTORS, 0)).set_params(penalty=penalty)
+def _model(data: Dataset, settings: Mapping[str, Any]) -> Any:
+    walls = {key: value for key, value in settings.items() if key != "data"}
+    return RIVALS["Bounded-SVD"].build(methods.conditions(data, N_FACTORS, 0)).set_params(**walls)
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """Bounded-SVD with one penalty on the first fold."""
+    """Bounded-SVD with one penalty and sharpness on the first fold."""
     fold = protocol.fold_of(settings["data"], 0, options.folder)
     protocol.warm_up("Bounded-SVD")
-    fitted = protocol.fit(_model(fold.data, settings["penalty"]), *fold.part(fold.training))
+    fitted = protocol.fit(_model(fold.data, settings), *fold.part(fold.training))
     return protocol.judge(fitted, fold)
 
 
@@ -82,6 +87,7 @@ def summarise(outcomes: Sequence[Outcome], options: Options) -> Section:
 
 def _of_penalties(title: str, outcomes: Sequence[Outcome]) -> list[str]:
     """What becomes of RMSE and of the products from the smallest penalty to the largest."""
+    outcomes = [outcome for outcome in outcomes if _sharpness(outcome) == SHARPNESS]
     first, last = outcomes[0], outcomes[-1]
     best = min(outcomes, key=lambda o: np.inf if o.result["rmse"] is None else o.result["rmse"])  # type: ignore[index]
     if len(outcomes) < 2 or not all(o.result and o.result["rmse"] for o in (first, last, best)):
@@ -107,10 +113,14 @@ def _penalty(outcome: Outcome) -> float:
     return float(outcome.cell.settings.get("penalty", USUAL))
 
 
+def _sharpness(outcome: Outcome) -> float:
+    return float(outcome.cell.settings.get("sharpness", SHARPNESS))
+
+
 TEXT = (
     "The paper: Bounded-SVD is very sensitive to its penalty; with a large one (10) all products become very small, "
-    "with a small one (0.01) most entries are not bounded. Below, its penalty runs from 0.01 to 10 (in units of a "
-    "range of 4, sharpness 1, K = 10, first fold).",
+    "with a small one (0.01) most entries are not bounded. Below, its penalty λ runs from 0.01 to 10 with a sharpness "
+    "α of 1, and α is 0.1 and 10 with some of them (both in units of a range of 4; K = 10, first fold).",
     "The paper: with MBMF-n it is very rare that predictions fall below the lower end, which that form does not "
     "guard. Counted here over all users × items, or two million of them at random where there are more.",
 )
@@ -132,7 +142,7 @@ def _everywhere(outcome: Outcome) -> list[Figure]:
 def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
     rows: list[Row] = [
         [
-            f"{_penalty(outcome):g}",
+            f"λ = {_penalty(outcome):g}, α = {_sharpness(outcome):g}",
             _figure(outcome, "rmse"),
             _figure(outcome, "mae"),
             _figure(outcome, "outside", percent=True),
@@ -140,7 +150,7 @@ def _penalties(name: str, outcomes: Sequence[Outcome]) -> Table:
         ]
         for outcome in outcomes
     ]
-    columns = ["penalty", "RMSE", "MAE", "% of test outside", "% of all below", "% of all above", "lowest", "highest"]
+    columns = ["walls", "RMSE", "MAE", "% of test outside", "% of all below", "% of all above", "lowest", "highest"]
     return Table(
         f"claims_{name}_penalty", f"{PAPER_DATA[name].title}: Bounded-SVD by its penalty, {FIRST}", columns, rows
     )

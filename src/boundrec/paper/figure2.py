@@ -59,10 +59,16 @@ def cells(options: Options) -> list[Cell]:
         for k in choices(options)["factors"]:
             for method in SHOWN:
                 settings = {"method": method, "factors": k, "rank": rank, "size": size, "restarts": restarts}
-                once = methods.estimated_seconds(METHODS[method], k, (size, size), size * size // 5)
-                basis = protocol.basis(METHODS[method].build(Conditions(k, BOUNDS, BOUNDS, 0)))
-                made.append(Cell(NAME, settings, restarts * once, 1 if rank else 6, basis))
+                made.append(cell_of(settings, options))
     return made
+
+
+def cell_of(settings: Mapping[str, Any], options: Options) -> Cell:
+    """The cell with these settings, among which may be what is changed in its model."""
+    k, size = settings["factors"], settings["size"]
+    once = methods.estimated_seconds(METHODS[settings["method"]], k, (size, size), size * size // 5)
+    basis = protocol.basis(methods.model_of(settings, Conditions(k, BOUNDS, BOUNDS, 0)))
+    return Cell(NAME, settings, settings["restarts"] * once, 1 if settings["rank"] else 6, basis)
 
 
 def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
@@ -72,10 +78,10 @@ def run(settings: Mapping[str, Any], options: Options) -> dict[str, Any]:
     removed = np.ones((size, size), bool)
     removed[data.user, data.item] = False
     missing = np.argwhere(removed).astype(np.int32)
-    method = METHODS[settings["method"]]
     predictions, iterations = [], []
     for seed in range(settings["restarts"]):
-        fitted = protocol.fit(method.build(Conditions(k, BOUNDS, BOUNDS, seed)), data.pairs, data.rating)
+        model = methods.model_of(settings, Conditions(k, BOUNDS, BOUNDS, seed))
+        fitted = protocol.fit(model, data.pairs, data.rating)
         predictions.append(fitted.model.predict(missing))
         iterations.append(fitted.iterations)
     recovered = np.array(predictions)

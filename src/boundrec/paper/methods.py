@@ -6,7 +6,7 @@ depends on the fold. What the paper leaves open follows the resolutions named at
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from boundrec.baselines import MeanPredictor
@@ -66,8 +66,8 @@ def _spanned(name: str, **more: Any) -> Callable[[Conditions], Any]:
     return lambda c: model(c.n_factors, bounds=c.span, max_iter=MAX_ITER, random_state=c.seed, **more)
 
 
-def _as_in_paper(form: Form) -> Callable[[Conditions], Any]:
-    return lambda c: MBMF.as_in_paper(c.n_factors, form=form, bounds=c.bounds, random_state=c.seed)
+def _as_in_paper(form: Form, **more: Any) -> Callable[[Conditions], Any]:
+    return lambda c: MBMF.as_in_paper(c.n_factors, form=form, bounds=c.bounds, random_state=c.seed, **more)
 
 
 def _exact(form: Form, constraint: Constraint, magnitudes: MagnitudeRule) -> Callable[[Conditions], Any]:
@@ -90,6 +90,11 @@ RIVALS: dict[str, Method] = {
 OURS: dict[str, Method] = {
     "MBMF-n": Method(_as_in_paper("n"), "magnitudes", 5e-9),
     "MBMF-c": Method(_as_in_paper("c"), "magnitudes", 5e-9),
+}
+#: The same with one range for all, so that what individual ranges are worth can be told from the rest.
+ONE_RANGE: dict[str, Method] = {
+    "MBMF-n, one range": Method(_as_in_paper("n", magnitudes="range"), cost=5e-9),
+    "MBMF-c, one range": Method(_as_in_paper("c", magnitudes="range"), cost=5e-9),
 }
 #: The same model solved exactly, and the exact ball with magnitudes that keep the declared bounds.
 EXACT: dict[str, Method] = {
@@ -119,11 +124,18 @@ METHODS: dict[str, Method] = {
     MEANS: Method(lambda c: MeanPredictor()),
     **RIVALS,
     **OURS,
+    **ONE_RANGE,
     **EXACT,
     **AS_IT_COMES,
     **TWO_STEPS,
     **FAIR,
 }
+
+
+def model_of(settings: Mapping[str, Any], conditions: Conditions) -> Any:
+    """The model of a cell: its method's, with what the cell has changed."""
+    model = METHODS[settings["method"]].build(conditions)
+    return model.set_params(**settings["changed"]) if settings.get("changed") else model
 
 
 def estimated_seconds(method: Method, n_factors: int, shape: tuple[int, int], n_ratings: int) -> float:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from boundrec import datasets, metrics, splits
 from boundrec.arrays import Floats
 from boundrec.datasets import Bounds, Dataset
 from boundrec.notes import Interrupted
-from boundrec.paper.methods import METHODS, Conditions, conditions
+from boundrec.paper.methods import METHODS, Conditions, conditions, model_of
 from boundrec.ranges import check_bounds
 from boundrec.rivals import RivalModel
 
@@ -38,6 +38,8 @@ REVISIONS: dict[str, tuple[int, Callable[[Any], bool]]] = {
 ALL_PAIRS = 2_000_000
 #: A prediction is out of range when it passes an end by more than this share of the range: rounding is not.
 ROUNDING = 1e-9
+#: BookCrossing's most frequent rating, in the place of its zeros: the paper counts them, and has a range of [1, 10].
+FILLED_WITH = 8.0
 #: Of so many users the ten highest predictions are searched for ties.
 LISTS, TOP = 200, 10
 
@@ -63,6 +65,7 @@ PAPER_DATA: dict[str, PaperData] = {
     "movielens_100k": PaperData("MovieLens 100k"),
     "movielens_1m": PaperData("MovieLens 1M"),
     "bookcrossing_paper": PaperData("BookCrossing, zeros kept", "BookCrossing"),
+    "bookcrossing_filled": PaperData("BookCrossing, zeros as 8", "BookCrossing"),
     "bookcrossing_explicit": PaperData("BookCrossing, explicit", "BookCrossing", core=3, protect=False),
     "lastfm_hetrec": PaperData("Last.fm counts", core=3, protect=False),
     "ali_mob": PaperData("Ali Mob", "Ali Mob"),
@@ -74,6 +77,10 @@ PAPER_DATA: dict[str, PaperData] = {
 @cache  # the owners' spreadsheets take a minute to read, and every part of a run asks for them
 def whole(name: str, folder: Path | None) -> Dataset:
     """A data set of `PAPER_DATA`, all of it."""
+    if name == "bookcrossing_filled":
+        kept = datasets.load("bookcrossing_paper", folder)
+        rating = np.where(kept.rating == 0, FILLED_WITH, kept.rating)
+        return replace(kept, name=name, rating=rating, bounds=(1, 10))
     return datasets.synthetic(rank=20, random_state=0) if name == "synthetic" else datasets.load(name, folder)
 
 
@@ -159,6 +166,13 @@ class Fold:
         """Pairs and ratings of some entries."""
         return np.column_stack((self.data.user[entries], self.data.item[entries])), self.data.rating[entries]
 
+    def shifted(self) -> Fold:
+        """The same fold of ratings less their lower end, of which all errors are the same."""
+        low, high = self.data.bounds
+        assert low is not None
+        bounds = 0.0, None if high is None else high - low
+        return replace(self, data=replace(self.data, rating=self.data.rating - low, bounds=bounds))
+
 
 @lru_cache(maxsize=2)
 def fold_of(name: str, fold: int, folder: Path | None) -> Fold:
@@ -209,11 +223,11 @@ def warm_up(name: str) -> None:
         fit(model.set_params(max_iter=2), np.argwhere(np.ones((10, 10))).astype(np.int32), np.arange(100) % 7.0)
 
 
-def fit_on(fold: Fold, name: str, n_factors: int, seed: int) -> TimedFit:
-    """Fit one column of the comparison to one fold."""
-    warm_up(name)
-    method = METHODS[name]
-    model = method.build(conditions(fold.data, n_factors, seed))
+def fit_on(fold: Fold, settings: Mapping[str, Any]) -> TimedFit:
+    """Fit the model of a cell to its fold."""
+    warm_up(settings["method"])
+    method = METHODS[settings["method"]]
+    model = model_of(settings, conditions(fold.data, settings["factors"], settings["fold"]))
     X, y = fold.part(fold.training)
     past = fold.part(fold.history)
     if method.history == "training":

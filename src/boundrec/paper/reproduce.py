@@ -15,7 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from boundrec.datasets.published import data_folder
 from boundrec.files import reason
-from boundrec.paper import Options, Outcome, claims, count_of, figure1, figure2, methods, table1, table2, table3
+from boundrec.paper import (
+    Options,
+    Outcome,
+    claims,
+    count_of,
+    figure1,
+    figure2,
+    methods,
+    readings,
+    table1,
+    table2,
+    table3,
+    verdicts,
+)
 from boundrec.paper.cells import LONG, Cell, CellStore, Plan, make_plan, work_off
 from boundrec.paper.choice import EVERYTHING, Choice, Known
 from boundrec.paper.protocol import PAPER_DATA, Absence, missing
@@ -25,9 +38,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 EXPERIMENTS: dict[str, ModuleType] = {
-    module.NAME: module for module in (figure1, table1, table2, figure2, table3, claims)
+    module.NAME: module for module in (readings, figure1, table1, table2, figure2, table3, claims)
 }
-TARGETS = ("figure1", "figure2", "table1", "table2", "table3", "all")
+TARGETS = ("figure1", "figure2", "table1", "table2", "table3", "readings", "all")
 #: Settings by which cells differ only as repetitions of each other.
 REPETITIONS = ("fold", "repeat")
 
@@ -178,14 +191,21 @@ def _contents(
     }
     sections = [EXPERIMENTS[name].summarise(outcomes, options) for name, outcomes in shown.items()]
     planned = {outcome.cell.name for some in shown.values() for outcome in some}
+    if not options.quick and shown:
+        sections.insert(0, verdicts.summarise([outcome for some in shown.values() for outcome in some], options))
     makers = [record["made"] for record in done.values()]
     return Contents([*sections, methods.summarise_settings()], makers or [machine()], len(planned), options.quick)
 
 
-def page_of(results: Path, complain: Callable[[str], object]) -> str:
-    """The report of a folder's results as a page, as the documentation has it; no data are looked for."""
+def contents_of(results: Path, complain: Callable[[str], object]) -> Contents:
+    """What the report of a folder's results is made of; no data are looked for."""
     store, options = CellStore(results, complain), Options(folder=results)
-    return page(_contents((), _others((), store, options), store, options))
+    return _contents((), _others((), store, options), store, options)
+
+
+def page_of(results: Path, complain: Callable[[str], object]) -> str:
+    """The report of a folder's results as a page, as the documentation has it."""
+    return page(contents_of(results, complain))
 
 
 # --- what a run says while it runs ----------------------------------------------------------------------------

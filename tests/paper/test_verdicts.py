@@ -1,0 +1,150 @@
+"""The table of claims: verdicts follow from results, and the claims are the paper's own words."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from boundrec.paper import Options, Outcome, figure1, figure2, table1, table3, verdicts
+from boundrec.paper.cells import Cell
+from boundrec.paper.verdicts import EIGHT, FAILS, HOLDS, IN_PART, OPEN, READING, Evidence
+
+NOWHERE = Options(folder=Path("no/such/folder"))
+PAPER = Path(__file__).parents[3] / "shared" / "paper" / "mbmf.tex"
+
+
+def error(method, rmse, *, data="jester1", k=10, fold=0, **more):
+    settings = {"data": data, "method": method, "factors": k, "fold": fold}
+    result = {
+        "rmse": rmse,
+        "mae": rmse,
+        "f1": None if rmse is None else 100 - rmse,
+        "everywhere": {"below": 0.0, "above": 0.0},
+        **more,
+    }
+    return Outcome(Cell(table3.NAME, settings, 0.0), result)
+
+
+def evidence(*outcomes):
+    return Evidence(outcomes, NOWHERE)
+
+
+def test_nothing_measured_is_no_verdict():
+    empty = evidence()
+    assert {claim.judge(empty).verdict for claim in verdicts.CLAIMS} == {OPEN}
+
+
+@pytest.mark.parametrize(
+    ("cases", "verdict"),
+    [({}, OPEN), ({"a": True}, HOLDS), ({"a": True, "b": False}, IN_PART), ({"a": False, "b": False}, FAILS)],
+)
+def test_all_some_or_none(cases, verdict):
+    assert verdicts.of_cases(cases) == verdict
+
+
+def test_methods_are_compared_on_the_folds_that_all_of_them_have():
+    some = [error(method, 5.0) for method in EIGHT if method != "MBMF-n"]
+    own = evidence(*some, error("MBMF-n", 4.0), error("MBMF-n", 400.0, fold=1))
+    assert own.errors("jester1", "rmse")[10]["MBMF-n"] == 4.0
+
+
+def test_an_error_that_is_not_finite_never_wins():
+    own = evidence(*(error(method, 5.0) for method in EIGHT[1:]), error(EIGHT[0], None))
+    assert EIGHT[0] not in {verdicts._best(own, "jester1", metric)[10] for metric in ("rmse", "f1")}
+
+
+def of_jester(**better):
+    return [error(m, better.get(m.replace("-", "_"), 5.0 + i), k=k) for k in (10, 20) for i, m in enumerate(EIGHT)]
+
+
+def test_the_claim_on_jester_needs_both_places():
+    assert verdicts._jester(evidence(*of_jester(MBMF_n=1.0, MBMF_c=2.0))).verdict == HOLDS
+    assert verdicts._jester(evidence(*of_jester(MBMF_n=1.0))).verdict == IN_PART
+    assert verdicts._jester(evidence(*of_jester())).verdict == FAILS
+
+
+def test_most_cases_are_more_than_half_of_them():
+    books = [error(m, 1.0 + (m == "MBMF-c"), data="bookcrossing_explicit") for m in EIGHT]
+    won = of_jester(MBMF_n=1.0)
+    assert verdicts._superior(evidence(*won, *books)).verdict == HOLDS
+    lost = [error(m, 1.0 + i, data="movielens_1m", k=k) for k in (10, 20) for i, m in enumerate(EIGHT)]
+    assert verdicts._superior(evidence(*won, *lost)).verdict == IN_PART  # two of four are not most
+
+
+def sigma(method, value, rank=20, k=5):
+    settings = {"method": method, "factors": k, "rank": rank, "size": 500, "restarts": 10}
+    return Outcome(Cell(figure2.NAME, settings, 0.0), {"average": value, "largest": value})
+
+
+def test_variation_is_judged_on_both_kinds_of_matrices():
+    low = [sigma(method, 0.1 if method == "MBMF-n" else 1.0, None) for method in EIGHT]
+    high = [sigma(method, 9.0 if method == "MBMF-n" else 1.0) for method in EIGHT]
+    assert verdicts._least_varied(evidence(*low)).verdict == HOLDS
+    assert verdicts._least_varied(evidence(*low, *high)).verdict == IN_PART
+    assert verdicts._least_varied(evidence(*high)).verdict == FAILS
+
+
+def test_a_k_at_which_one_of_the_eight_is_missing_says_nothing():
+    assert verdicts._least_varied(evidence(*(sigma(m, 0.1) for m in EIGHT[1:]))).verdict == OPEN
+
+
+def seconds(method, value, users=200_000, items=500_000, density=0.0002):
+    settings = {"method": method, "users": users, "items": items, "density": density, "repeat": 0}
+    return Outcome(Cell(table1.NAME, settings, 0.0), {"cpu_seconds": value, "iterations": 20})
+
+
+def test_comparable_is_up_to_twice_the_time():
+    both = seconds("MF", 10.0), seconds("NMF", 10.0)
+    assert verdicts._comparable(evidence(*both, seconds("MBMF-n", 19.0))).verdict == HOLDS
+    assert verdicts._comparable(evidence(*both, seconds("MBMF-n", 21.0))).verdict == FAILS
+    as_fast = seconds("Bounded-SVD", 12.0)
+    assert verdicts._comparable(evidence(*both, seconds("MBMF-n", 19.0), as_fast)).verdict == IN_PART
+
+
+def test_the_smaller_matrix_that_stands_for_a_large_one_is_no_size_of_its_own():
+    smaller = seconds("BMC-ADMM", 3.6, 20_000, 50_000, 0.002)
+    own = evidence(smaller)
+    assert own.seconds() == {}
+    assert table1.projected((200_000, 500_000, 0.0002), "BMC-ADMM", own.times()) == (360.0, 20)
+
+
+def test_a_spread_that_falls_on_one_matrix_is_not_rising_on_all():
+    def scatter(matrix, *values):
+        for density, value in zip(figure1.DENSITIES, values, strict=True):
+            settings = {"method": "NMF", "density": density, "restarts": 100, "matrix": matrix}
+            yield Outcome(Cell(figure1.NAME, settings, 0.0), {"average": value, "largest": value})
+
+    assert verdicts._more_missing(evidence(*scatter(1, 1.0, 2.0, 3.0))).verdict == HOLDS
+    assert verdicts._more_missing(evidence(*scatter(1, 1.0, 2.0, 3.0), *scatter(2, 1.0, 3.0, 2.0))).verdict == IN_PART
+
+
+class Study:
+    """Evidence of a study under two of whose three readings a remark holds."""
+
+    def under(self, remark):
+        return 2, 3
+
+
+def test_what_fails_under_the_preset_may_hold_under_another_reading():
+    assert verdicts.with_readings(FAILS, Study(), "a")[0] == READING
+    assert verdicts.with_readings(IN_PART, Study(), "a")[0] == IN_PART
+    assert "“a” under 2 of 3" in verdicts.with_readings(HOLDS, Study(), "a")[1]
+
+
+def plain(text):
+    """LaTeX without its marks, in one line."""
+    text = re.sub(r"\\cite\{[^}]*\}|\\textit|\\textbf|[{}$]", "", text)
+    return re.sub(r"\s+", " ", text.replace(r"\sigma", "σ").replace("\\%", "%"))
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not beside the project")
+@pytest.mark.parametrize("claim", verdicts.CLAIMS, ids=lambda claim: claim.words[:40])
+def test_the_words_of_a_claim_are_the_papers(claim):
+    paper = plain(PAPER.read_text(encoding="utf-8"))
+    assert [part for part in claim.words.split("…") if part.strip() not in paper] == []
+
+
+def test_every_part_of_the_paper_that_claims_something_is_there():
+    told = {claim.where.split(",")[0].split(" ")[0] for claim in verdicts.CLAIMS}
+    assert {"abstract", "contribution", "experiments", "discussion"} <= told
+    assert {claim.where for claim in verdicts.CLAIMS} >= {f"contribution {number}" for number in (1, 2, 3)}
