@@ -227,3 +227,24 @@ def test_the_figures_of_ranges_of_pairs_are_those_of_the_committed_results():
             percent = value.endswith("%")
             assert rounded_as(entry.removesuffix(" %"), value.removesuffix("%")), (method, entry, value)
             assert percent is (entry.endswith("%") or entry == "0"), (method, entry)
+
+
+# --- figures of the remedies for contradictions ---------------------------------------------------------------
+
+REMEDIES = ROOT / "benchmarks" / "results" / "remedies.json"
+
+
+@pytest.mark.skipif(not REMEDIES.exists(), reason="results are in the repository only")
+def test_what_is_said_of_remedies_for_contradictions_is_in_the_committed_results():
+    results = json.loads(REMEDIES.read_text(encoding="utf-8"))
+    measured = {(name, *row[:2]): row[2] for name, one in results.items() for row in one["rows"]}
+    text = (DOCS / "choosing-bounds.md").read_text(encoding="utf-8")
+    lines = re.search(r"<!-- remedies\.json -->\n((?:\|.*\n)+)", text)[1].splitlines()[2:]
+    for name, line in zip(("lastfm_hetrec", "us_flights", "genres"), lines, strict=True):
+        shown = [entry.strip() for entry in line.strip("|").split("|")][1:]
+        assert shown == [measured[name, "MBMF, history_count=10", how] for how in ("drop", "keep", "widen")]
+    for name, model in {key[:2] for key in measured}:
+        drop, keep, widen = (float(measured[name, model, how].replace(",", "")) for how in ("drop", "keep", "widen"))
+        assert keep <= 1.04 * drop
+        assert drop <= 1.25 * keep
+        assert min(drop, keep) <= widen <= 1.49 * min(drop, keep)
