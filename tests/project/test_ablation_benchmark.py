@@ -1,6 +1,8 @@
 """What the ablation compares is what its tables say, on made-up ratings."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,3 +120,28 @@ def test_a_finished_cell_is_not_computed_again_and_the_table_has_a_row_for_each_
     assert ablation.run("jester1", tmp_path, "orthant", file) == first
     assert len(asked) == some
     assert len(ablation.part("jester1", first, "orthant").rows) * len(ablation.FOLDS) == some
+    del first[ablation.key_of("jester1", CENTRED, ablation.ONE, "orthant", 2)]
+    folds = {row[0]: row[-1] for row in ablation.part("jester1", first, "orthant").rows}
+    assert folds == {**dict.fromkeys(ablation.MODELS, "3"), CENTRED: "2"}  # all rows of a model have the same
+
+
+# --- what the documentation says of it ------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+MEASURED, PAGE = ROOT / "benchmarks" / "results" / "ablation.json", ROOT / "docs" / "choosing-bounds.md"
+
+
+@pytest.mark.skipif(not (MEASURED.exists() and PAGE.exists()), reason="results are in the repository only")
+def test_the_figures_of_the_page_are_those_of_the_committed_results():
+    results = json.loads(MEASURED.read_text(encoding="utf-8")).values()
+    measured = {(part["title"], *row[:2]): row[2:] for part in results for row in part["rows"]}
+    table = re.search(r"<!-- ablation\.json -->\n((?:\|.*\n)+)", PAGE.read_text(encoding="utf-8"))[1]
+    head, _, *rows = ([entry.strip() for entry in line.strip("|").split("|")] for line in table.splitlines())
+    assert head[2:6] == list(ablation.MODELS)
+    assert len(rows) == 3 * 8
+    for title, arm, *errors, coverage, width in rows:
+        for model, shown in zip(ablation.MODELS, errors, strict=True):
+            found = measured.get((title, model, arm))
+            assert bool(shown) is (found is not None), (title, arm, model)
+            assert found is None or abs(float(shown) - float(found[0].split()[0])) < 5.1e-4, (title, arm, model)
+        assert [coverage, width] == measured[title, "as it comes", arm][4:6], (title, arm)
