@@ -92,8 +92,8 @@ def compared() -> Part:
     note = (
         f"MBMF, K = {FACTORS}, bounds (1, 5), form c, history_count = {PAST_THAT_COUNTS:g}; mean of {len(SEEDS)} "
         "splits. No past: held-out ratings of users who have none. "
-        f"{100 * np.mean((y > 1) & (y < 5)):.1f} % of all ratings are neither 1 nor 5: a range that is only a little "
-        "narrower than the declared one loses nearly all the others."
+        f"{100 * np.mean((y > 1) & (y < 5)):.1f} % of all ratings are neither 1 nor 5: a range about the middle "
+        "that is only a little narrower than the declared one loses nearly all the others."
     )
     return Part(title, COLUMNS, rows, [check], [note])
 
