@@ -253,7 +253,7 @@ def test_the_angle_solver_comes_to_rest_where_pymanopt_finds_no_descent():
 def test_as_in_paper_sets_the_papers_settings():
     model = MBMF.as_in_paper(form="n", bounds=(1, 5))
     assert (model.solver, model.constraint, model.init, model.step, model.steps) == (
-        "angles", "sphere", "angles", "dynamic", "separate",
+        "angles", "sphere", "orthant", "dynamic", "separate",
     )  # fmt: skip
     assert (model.initial_step, model.max_iter, model.tol, model.patience) == (0.1, 500, 1e-5, 10)
     assert (model.n_factors, model.form, model.magnitudes) == (10, "n", "paper")

@@ -1,5 +1,6 @@
 """The tables of docs/paper-results.md that follow from the committed results; run this file to write them anew."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -11,6 +12,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "paper-results.md"
 #: What stands between these two lines is written from the table of that name in the report.
 TABLE = re.compile(r"(<!-- from the results: (\w+) -->\n).*?(<!-- until here -->)", re.DOTALL)
+#: <!-- file.csv: columns --> before a table: where its figures come from. {} in a column's name stands for the heading
+#: of the table, and the figures of several columns stand in one entry with " / " between them.
+FIGURES = re.compile(r"^<!-- (?P<file>\w+\.csv): (?P<columns>.+) -->\n(?P<table>(?:\|.*\n)+)", re.MULTILINE)
 
 
 def tables(results=DOCS / "results"):
@@ -31,9 +35,33 @@ def entry(cell):
     return shown if cell.published is None else f"{shown} / {number(cell.published)}"
 
 
-def written(page, known):
+def with_figures(found, folder):
+    """A table with the figures of its file, at as many digits as it shows."""
+    with (folder / found["file"]).open(encoding="utf-8") as file:
+        rows = {next(iter(row.values())): row for row in csv.DictReader(file)}
+    head, rule, *lines = found["table"].splitlines()
+    headings = [one.strip() for one in head.strip("|").split("|")][1:]
+    columns = found["columns"].split(", ")
+    written = []
+    for line in lines:
+        label, *entries = (one.strip() for one in line.strip("|").split("|"))
+        for place, (heading, shown) in enumerate(zip(headings, entries, strict=True)):
+            old = shown.split(" / ")
+            values = [rows.get(label, {}).get(column.format(heading)) for column in columns]
+            entries[place] = " / ".join(map(rounded, old, values))
+        written.append(f"| {' | '.join([label, *entries])} |")
+    return f"<!-- {found['file']}: {found['columns']} -->\n" + "\n".join([head, rule, *written]) + "\n"
+
+
+def rounded(shown, value):
+    digits = len(shown.partition(".")[2]) or 3
+    return f"{float(value):,.{digits}f}" if value else "–"
+
+
+def written(page, known, folder=DOCS / "results"):
     """The page with its tables written anew."""
-    return TABLE.sub(lambda found: f"{found[1]}{as_markdown(known[found[2]])}{found[3]}", page)
+    page = TABLE.sub(lambda found: f"{found[1]}{as_markdown(known[found[2]])}{found[3]}", page)
+    return FIGURES.sub(lambda found: with_figures(found, folder), page)
 
 
 if __name__ == "__main__":

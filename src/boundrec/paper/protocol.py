@@ -42,6 +42,8 @@ ROUNDING = 1e-9
 FILLED_WITH = 8.0
 #: Of so many users the ten highest predictions are searched for ties.
 LISTS, TOP = 200, 10
+#: Fewer where items are so many that their predictions would be more than this.
+MOST_LISTED = 5_000_000
 
 
 # --- data -----------------------------------------------------------------------------------------------------
@@ -308,7 +310,8 @@ def share_outside(p: Floats, bounds: Bounds) -> float | None:
 
 def ties(model: Any, data: Dataset) -> dict[str, float | None]:
     """Share of the entries of some users' ten highest predictions that equal another one, raw and once clipped."""
-    users = np.random.default_rng(0).choice(data.n_users, min(data.n_users, LISTS), replace=False)
+    n_lists = min(data.n_users, LISTS, max(1, MOST_LISTED // data.n_items))
+    users = np.random.default_rng(0).choice(data.n_users, n_lists, replace=False)
     X = np.column_stack((np.repeat(users, data.n_items), np.tile(np.arange(data.n_items), users.size)))
     scores = model.predict(X.astype(np.int32)).reshape(users.size, data.n_items)
     if not np.isfinite(scores).all():

@@ -107,8 +107,18 @@ def together(*readings: Reading) -> Reading:
     return Reading("", "; ".join(one.label for one in readings), changed, data, rank, shifted)
 
 
-#: The best answers to three questions, together.
-COMBINED: tuple[Reading, ...] = ()
+def _answer(question: str, answer: str) -> Reading:
+    return next(one for one in SINGLE if (one.question, one.answer) == (question, answer))
+
+
+#: The best answers to three questions, together; and BookCrossing's zeros, which only tell beside a good start.
+_BEST = _answer("start", "directions ≥ 0"), _answer("contradictions", "ranges widened")
+COMBINED = (
+    together(*_BEST, _answer("ρ", ".3")),
+    together(*_BEST),
+    together(_BEST[0], _answer("BookCrossing's zeros", "set to 8")),
+    together(*_BEST, _answer("BookCrossing's zeros", "set to 8")),
+)
 READINGS = (AS_IT_WAS, *SINGLE, *COMBINED)
 
 
