@@ -1,6 +1,5 @@
 """The documentation is true: its examples run, and what it points at exists."""
 
-import csv
 import doctest
 import importlib
 import importlib.util
@@ -104,46 +103,13 @@ def test_every_page_is_in_one_group_of_the_first_and_in_its_list():
     assert re.findall(r"^- {doc}`([\w-]+)`", index, re.MULTILINE) == grouped
 
 
-# --- figures of the paper's experiments -----------------------------------------------------------------------
-
-#: <!-- file.csv: columns --> before a table: where its figures come from. {} in a column's name stands for the heading
-#: of the table, and the figures of several columns stand in one entry with " / " between them.
-FIGURES = re.compile(r"^<!-- (?P<file>\w+\.csv): (?P<columns>.+) -->\n(?P<table>(?:\|.*\n)+)", re.MULTILINE)
+# --- figures ----------------------------------------------------------------------------------------------------
 
 
 def rounded_as(shown, value):
     """Whether a figure is what rounding a value gives, at as many digits as are shown."""
     digits = len(shown.partition(".")[2])
     return f"{float(value):,.{digits}f}".lstrip("0") == shown.lstrip("0")
-
-
-def wrong_figures(match, folder):
-    """Entries of one table that are not in its file: row, heading, what is shown."""
-    with (folder / match["file"]).open(encoding="utf-8") as file:
-        rows = {next(iter(row.values())): row for row in csv.DictReader(file)}
-    head, _, *lines = [
-        [entry.strip(" *") for entry in line.strip("|\n").split("|")] for line in match["table"].splitlines()
-    ]
-    for label, *entries in lines:
-        for heading, entry in zip(head[1:], entries, strict=True):
-            for shown, column in zip(entry.split(" / "), match["columns"].split(", "), strict=True):
-                value = rows[label][column.format(heading)]
-                if (shown != "–" and not (value and rounded_as(shown, value))) or (shown == "–" and value):
-                    yield label, heading, shown, value
-
-
-@pytest.mark.skipif(not any(DOCS.glob("results/*.csv")), reason="results are in the repository only")
-def test_the_figures_of_the_papers_experiments_are_those_of_the_committed_results():
-    tables = list(FIGURES.finditer((DOCS / "paper-results.md").read_text(encoding="utf-8")))
-    assert len(tables) >= 4
-    assert [wrong for table in tables for wrong in wrong_figures(table, DOCS / "results")] == []
-
-
-@pytest.mark.parametrize(("entry", "is_right"), [("1.23 / 4.6", True), ("1.24 / 4.6", False), ("1.23 / –", False)])
-def test_a_figure_that_is_not_in_the_results_is_noticed(tmp_path, entry, is_right):
-    (tmp_path / "t.csv").write_text("method,RMSE K = 1,MAE K = 1\nMF,1.2345,4.56\n")
-    page = f"<!-- t.csv: RMSE {{}}, MAE {{}} -->\n| x | K = 1 |\n|---|---|\n| MF | {entry} |\n"
-    assert (list(wrong_figures(FIGURES.search(page), tmp_path)) == []) is is_right
 
 
 # --- paper to code ------------------------------------------------------------------------------------------
