@@ -37,8 +37,10 @@ def entry(cell):
 
 def with_figures(found, folder):
     """A table with the figures of its file, at as many digits as it shows."""
-    with (folder / found["file"]).open(encoding="utf-8") as file:
-        rows = {next(iter(row.values())): row for row in csv.DictReader(file)}
+    rows = {}
+    if (folder / found["file"]).exists():
+        with (folder / found["file"]).open(encoding="utf-8") as file:
+            rows = {next(iter(row.values())): row for row in csv.DictReader(file)}
     head, rule, *lines = found["table"].splitlines()
     headings = [one.strip() for one in head.strip("|").split("|")][1:]
     columns = found["columns"].split(", ")
