@@ -10,8 +10,8 @@ from boundrec.report import number
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "paper-results.md"
-#: What stands between these two lines is written from the table of that name in the report.
-TABLE = re.compile(r"(<!-- from the results: (\w+) -->\n).*?(<!-- until here -->)", re.DOTALL)
+#: What stands between these two lines is the table of that name in the report, or what it notes about its folds.
+TABLE = re.compile(r"(<!-- from the results: (notes of )?(\w+) -->\n).*?(<!-- until here -->)", re.DOTALL)
 #: <!-- file.csv: columns --> before a table: where its figures come from. {} in a column's name stands for the heading
 #: of the table, and the figures of several columns stand in one entry with " / " between them.
 FIGURES = re.compile(r"^<!-- (?P<file>\w+\.csv): (?P<columns>.+) -->\n(?P<table>(?:\|.*\n)+)", re.MULTILINE)
@@ -26,6 +26,11 @@ def as_markdown(table):
     """A table of the report as the page has it: ours, and the paper's figure after a stroke."""
     lines = [table.columns, ["---"] * len(table.columns), *([entry(cell) for cell in row] for row in table.rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def notes(table):
+    """What a reader has to know of the rows."""
+    return "".join(f"{note}\n" for note in table.notes)
 
 
 def entry(cell):
@@ -62,7 +67,7 @@ def rounded(shown, value):
 
 def written(page, known, folder=DOCS / "results"):
     """The page with its tables written anew."""
-    page = TABLE.sub(lambda found: f"{found[1]}{as_markdown(known[found[2]])}{found[3]}", page)
+    page = TABLE.sub(lambda found: f"{found[1]}{(notes if found[2] else as_markdown)(known[found[3]])}{found[4]}", page)
     return FIGURES.sub(lambda found: with_figures(found, folder), page)
 
 

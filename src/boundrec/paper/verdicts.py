@@ -685,13 +685,16 @@ TEXT = (
 def summarise(outcomes: Iterable[Outcome], options: Options) -> Section:
     """The table of claims, from all outcomes there are."""
     evidence = Evidence(outcomes, options)
-    rows = []
+    rows: list[list[str]] = []
+    told: dict[Callable[[Evidence], Verdict], str] = {}
     for claim in CLAIMS:
         found = claim.judge(evidence)
-        rows.append([claim.where, f"“{claim.words}”", found.measured if found.verdict != OPEN else "–", found.verdict])
-    columns = ["where", "the paper's words", "measured here", "verdict"]
+        measured = f"As said of “{told[claim.judge]}”." if claim.judge in told else found.measured
+        told.setdefault(claim.judge, claim.words)
+        rows.append([claim.where, f"“{claim.words}”", found.verdict, measured if found.verdict != OPEN else "–"])
+    columns = ["where", "the paper's words", "verdict", "measured here"]
     return Section(
         "The paper's claims, and what becomes of them",
         list(TEXT),
-        [Table("verdicts", "Claims and verdicts", columns, rows)],
+        [Table("verdicts", "Claims and verdicts", columns, rows, words=True)],
     )
