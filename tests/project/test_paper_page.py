@@ -86,8 +86,10 @@ def out_of_reach(f):
 
 
 def lowest_of_all(f):
+    """Of the rows that the page shows: those with more to train on are in a table of their own."""
     tables = [f.rmse(data, k) for data in ("movielens_100k", "movielens_1m", "jester1") for k in KS]
-    return all(min(rows, key=rows.get) == "BayesianMBMF as it comes" for rows in tables)
+    shown = [{row: value for row, value in rows.items() if not row.endswith("+ history")} for rows in tables]
+    return all(min(rows, key=rows.get) == "BayesianMBMF as it comes" for rows in shown)
 
 
 def offsets_below_the_eight(f):
@@ -182,6 +184,7 @@ SAID = (
     "Both lists were fixed",
     "First fold; after the stroke",
     "The other answers are settings:",
+    '`init="angles"`,',
     "The report lists for each",
     "*Means* are user",
     "*one range* is",
