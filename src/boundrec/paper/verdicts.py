@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from boundrec.paper import Options, Outcome, Section, Table, claims, figure1, figure2, readings, table1, table3
-from boundrec.paper.methods import OURS, RIVALS
+from boundrec.paper.methods import MEANS, OURS, RIVALS
 from boundrec.paper.protocol import PAPER_DATA
 from boundrec.report import number
 
@@ -77,6 +77,10 @@ class Evidence:
                 return outcome.figure("everywhere")  # type: ignore[no-any-return]
         return None
 
+    def own_reach(self, data: str) -> Mapping[str, Any] | None:
+        """The same of MBMF-c with the paper's magnitudes."""
+        return self.reach(data, "MBMF-c")
+
     def sigma(self, rank: int | None, key: str) -> dict[int, dict[str, float]]:
         """K -> method -> σ over restarts, on matrices of this kind; only K at which all eight were run."""
         found: dict[int, dict[str, float]] = {}
@@ -99,6 +103,13 @@ class Evidence:
                 own.setdefault(outcome["method"], []).append(outcome.figure("cpu_seconds"))
         return {size: {m: fmean(times) for m, times in own.items()} for size, own in sorted(found.items())}
 
+    def projected(self, size: tuple[int, int]) -> dict[str, float]:
+        """Processor seconds of BMC-ADMM where they are worked out from a smaller matrix."""
+        for one in table1.SIZES:
+            if one[:2] == size and (about := table1.projected(one, "BMC-ADMM", self.times())):
+                return {"BMC-ADMM": about[0]}
+        return {}
+
     def scatter(self, key: str) -> dict[int, dict[float, float]]:
         """Figure 1: matrix -> density -> σ of NMF; only matrices of which every density was run."""
         found: dict[int, dict[float, float]] = {}
@@ -117,10 +128,10 @@ class Evidence:
 
 
 def of_cases(cases: Mapping[str, bool]) -> str:
-    """All, some or none."""
+    """All, at least half, or fewer."""
     if not cases:
         return OPEN
-    return HOLDS if all(cases.values()) else IN_PART if any(cases.values()) else FAILS
+    return HOLDS if all(cases.values()) else IN_PART if sum(cases.values()) >= len(cases) / 2 else FAILS
 
 
 def with_readings(verdict: str, evidence: Evidence, *remarks: str) -> tuple[str, str]:
@@ -177,8 +188,18 @@ def _superior(evidence: Evidence) -> Verdict:
     if not cases:
         return Verdict("", OPEN)
     won = sum(cases.values())
+    whole = sum(len(own) == len(EIGHT) for name in table3.FULL for own in evidence.errors(name, "rmse").values())
     verdict = HOLDS if won > len(cases) / 2 else IN_PART if won else FAILS
-    return Verdict(f"Lowest RMSE of the eight in {won} of {len(cases)} cells: {'; '.join(told)}.", verdict)
+    start = f"Lowest RMSE of the paper's methods that were run in {won} of {len(cases)} cells (all eight in {whole})"
+    return Verdict(f"{start}: {'; '.join(told)}. {_offsets(evidence)}", verdict)
+
+
+def _offsets(evidence: Evidence) -> str:
+    """How often the mean predictor, which the paper leaves out, is better than both forms."""
+    tables = [evidence.errors(name, "rmse", (MEANS, *OURS)) for name in table3.FULL]
+    compared = [own for table in tables for own in table.values() if len(own) == len(OURS) + 1]
+    lower = sum(own[MEANS] < min(own[m] for m in OURS) for own in compared)
+    return f"Offsets alone, which the paper leaves out, are lower in {lower} of {len(compared)}."
 
 
 def _all_metrics(evidence: Evidence) -> Verdict:
@@ -188,7 +209,13 @@ def _all_metrics(evidence: Evidence) -> Verdict:
         best = {(name, k): m for name in table3.FULL for k, m in _best(evidence, name, metric).items()}
         cases |= {f"{metric} {place}": method in OURS for place, method in best.items()}
         told.append(f"{metric.upper()} {sum(m in OURS for m in best.values())} of {len(best)}")
-    return Verdict(f"MBMF-n or MBMF-c is the best of the eight in: {', '.join(told)} cells.", of_cases(cases))
+    lowest = [
+        min(own, key=own.__getitem__) for rank in KINDS.values() for own in evidence.sigma(rank, "average").values()
+    ]
+    cases |= {f"σ {i}": method in OURS for i, method in enumerate(lowest)}
+    spread = f"; of synthetic matrices the lowest ave(σ) at {sum(m in OURS for m in lowest)} of {len(lowest)} K"
+    start = "MBMF-n or MBMF-c is the best of the paper's methods that were run in"
+    return Verdict(f"{start}: {', '.join(told)} cells{spread}.", of_cases(cases))
 
 
 def _jester(evidence: Evidence) -> Verdict:
@@ -220,18 +247,30 @@ def _massive(evidence: Evidence) -> Verdict:
 def _history(evidence: Evidence) -> Verdict:
     cases: dict[str, bool] = {}
     told: list[str] = []
+    won = {}
+    for metric in table3.METRICS:
+        better = _better_than_one_range(evidence, metric)
+        cases |= {f"{metric} {place}": held for place, held in better.items()}
+        won[metric] = f"{metric.upper()} {sum(better.values())} of {len(better)}"
     for name in table3.FULL:
-        for form in OURS:
-            both = form, f"{form}, one range"
-            for k, own in evidence.errors(name, "rmse", both).items():
-                if len(own) == len(both):
-                    cases[f"{name} {form} {k}"] = own[form] < own[both[1]]
         at = evidence.errors(name, "rmse", ("MBMF-c", "MBMF-c, one range")).get(10, {})
         if len(at) > 1:
             one, many = at["MBMF-c, one range"], at["MBMF-c"]
             told.append(f"{PAPER_DATA[name].title} {number(one)} → {number(many)}")
-    won = f"Lower RMSE than with one range for all in {sum(cases.values())} of {len(cases)} cells"
-    return Verdict(f"{won} (MBMF-c, K = 10: {', '.join(told)}).", of_cases(cases))
+    start = f"Better than with one range for all in so many cells: {', '.join(won.values())}"
+    rest = "The ablation tells how much of it one narrower range gives, and what a better solver makes of it"
+    return Verdict(f"{start} (RMSE of MBMF-c, K = 10: {', '.join(told)}). {rest}.", of_cases(cases))
+
+
+def _better_than_one_range(evidence: Evidence, metric: str) -> dict[str, bool]:
+    """Data set, form and K -> whether magnitudes from history give a better figure than one range for all."""
+    sign, found = -1 if metric == "f1" else 1, {}
+    for name in table3.FULL:
+        for form in OURS:
+            for k, own in evidence.errors(name, metric, (form, f"{form}, one range")).items():
+                if len(own) > 1:
+                    found[f"{name} {form} {k}"] = sign * own[form] < sign * own[f"{form}, one range"]
+    return found
 
 
 def _books(evidence: Evidence) -> Verdict:
@@ -242,7 +281,7 @@ def _books(evidence: Evidence) -> Verdict:
         for metric, winner in (("rmse", "MBMF-c"), ("mae", "MBMF-c"), ("f1", "CCD++")):
             cases |= {f"{name} {metric} {k}": m == winner for k, m in _best(evidence, name, metric).items()}
         if _best(evidence, name, "rmse"):
-            both = (f"{m.upper()} {_winners(evidence, name, m)}" for m in ("rmse", "f1"))
+            both = (f"{m.upper()} {_winners(evidence, name, m)}" for m in table3.METRICS)
             told.append(f"{PAPER_DATA[name].title}: {', '.join(both)}")
     remarks = ("BookCrossing: MBMF-c has the lowest RMSE and MAE", "BookCrossing: CCD++ has the highest F1")
     verdict, more = with_readings(of_cases(cases), evidence, *remarks)
@@ -323,7 +362,11 @@ def _bounded(evidence: Evidence) -> Verdict:
             told.append(PAPER_DATA[name].title)
     what = "A theorem, and tested as such. With magnitudes that keep the declared bounds"
     found = "no prediction" if all(cases.values()) else "some predictions"
-    return Verdict(f"{what}, {found} of all pairs outside on {listed(told)}.", of_cases(cases))
+    rest = "With the paper's own, which may pass them, MBMF-c leaves them in at most"
+    most = max(
+        (sum(r[end] for end in ("below", "above")) for r in map(evidence.own_reach, table3.FULL) if r), default=0
+    )
+    return Verdict(f"{what}, {found} outside on {listed(told)}. {rest} {100 * most:.2g} % of pairs.", of_cases(cases))
 
 
 def _rare(evidence: Evidence) -> Verdict:
@@ -467,7 +510,7 @@ def _fastest(evidence: Evidence) -> Verdict:
     cases: dict[str, bool] = {}
     told: list[str] = []
     for size, own in evidence.seconds().items():
-        rivals = {m: own[m] for m in BOUNDED if m in own}
+        rivals = {m: own[m] for m in BOUNDED if m in own} | evidence.projected(size)
         if rivals and "MBMF-n" in own:
             best = min(rivals, key=rivals.__getitem__)
             cases[sizes(size)] = own["MBMF-n"] < rivals[best]
@@ -478,16 +521,19 @@ def _fastest(evidence: Evidence) -> Verdict:
 
 
 def _comparable(evidence: Evidence) -> Verdict:
-    own = evidence.seconds().get((200_000, 500_000), {})
-    if not {"MBMF-n", "MF", "NMF"} <= own.keys():
+    there = {size: own for size, own in evidence.seconds().items() if {"MBMF-n", "MF", "NMF"} <= own.keys()}
+    if not there:
         return Verdict("", OPEN)
+    size = max(there, key=lambda one: one[0] * one[1])
+    own = there[size] | evidence.projected(size)
     ratios = {m: own["MBMF-n"] / own[m] for m in ("MF", "NMF")}
     others = {m: own[m] / own["MF"] for m in BOUNDED if m in own}
     cases = {m: ratio <= COMPARABLE for m, ratio in ratios.items()}
     cases |= {m: ratio > COMPARABLE for m, ratio in others.items()}
     told = ", ".join(f"{ratio:.1f} times the time of {m}" for m, ratio in ratios.items())
     rest = ", ".join(f"{m} {ratio:.1f} times that of MF" for m, ratio in others.items())
-    return Verdict(f"MBMF-n takes {told}{f'; {rest}' if rest else ''} (processor time).", of_cases(cases))
+    start = f"At {sizes(size)}, the largest that was run, MBMF-n takes"
+    return Verdict(f"{start} {told}{f'; {rest}' if rest else ''} (processor time).", of_cases(cases))
 
 
 def _fall_behind(evidence: Evidence) -> Verdict:
@@ -498,7 +544,7 @@ def _fall_behind(evidence: Evidence) -> Verdict:
             if method in own and "MBMF-n" in own:
                 ratio = own[method] / own["MBMF-n"]
                 behind = size[0] * size[1] >= 100_000
-                cases[f"{size} {method}"] = ratio > 1 if behind else ratio < 3
+                cases[f"{size} {method}"] = ratio > 1 if behind else ratio < 1
                 told.append(f"{method} {sizes(size)} {ratio:.1f}")
     return Verdict(f"Times that of MBMF-n: {', '.join(told)}.", of_cases(cases))
 
@@ -513,6 +559,7 @@ def _large_admm(evidence: Evidence) -> Verdict:
             told.append(f"{sizes(size)}: {fastest} is the fastest, BMC-ADMM {number(own['BMC-ADMM'])} s")
     for whole in table1.SIZES:
         if about := table1.projected(whole, "BMC-ADMM", evidence.times()):
+            cases[f"{sizes(whole[:2])} at all"] = True
             told.append(
                 f"{sizes(whole[:2])}: about {about[0] / 3600:.1f} h ({about[1]} iterations, measured at a tenth)"
             )
@@ -559,8 +606,8 @@ CLAIMS = (
     ),
     Claim(
         "contribution 2",
-        "MBMF is the only bounding algorithm which has comparable efficiency against classic matrix factorisation "
-        "algorithms (MF and NMF)",
+        "On very large synthetic datasets … MBMF is the only bounding algorithm which has comparable efficiency "
+        "against classic matrix factorisation algorithms (MF and NMF)",
         _comparable,
     ),
     Claim("contribution 3", "a feasible way to incorporate historical data into our proposed model", _history),
@@ -581,6 +628,7 @@ CLAIMS = (
         "better recommendations",
         _history,
     ),
+    Claim("related work", "its efficiency still falls behind of the classic methods and our proposed MBMF", _fastest),
     Claim("related work", "Bounded-SVD is very sensitive to its penalty coefficients", _sensitive),
     Claim(
         "related work",
@@ -605,8 +653,8 @@ CLAIMS = (
     ),
     Claim(
         "complexity",
-        "is not the fastest algorithm on small matrices, but it can still be applied to large scale instances, "
-        "despite its long running time",
+        "BMF-ADMM is not the fastest algorithm on small matrices, but it can still be applied to large scale "
+        "instances, despite its long running time",
         _large_admm,
     ),
     Claim(
@@ -631,6 +679,7 @@ CLAIMS = (
         "MBMF is so far the best bounding algorithm in terms of reducing prediction variation",
         _best_bounded,
     ),
+    Claim("experiments, Figure 2", "it does not require repeated runs", _best_bounded),
     Claim(
         "experiments, Jester",
         "the performance of MBMF-n on the Jester dataset is the best among all methods … followed by MBMF-c",
@@ -659,6 +708,11 @@ CLAIMS = (
         "with different K",
         _steady,
     ),
+    Claim(
+        "discussion",
+        "we do not have to repeat experiments to determine the best suitable K",
+        _steady,
+    ),
     Claim("discussion", "The reason of the high stability in MBMF is the magnitude constraint", _because_of_the_bound),
     Claim(
         "discussion",
@@ -677,7 +731,7 @@ CLAIMS = (
 TEXT = (
     "Every claim of abstract, contributions, experiments and discussion, in the paper's words; what was "
     "measured here; and what follows. The verdicts are worked out from the results below: <b>holds</b> in every cell, "
-    "<b>holds in part</b> (in most cases where the paper says so), <b>holds under some readings</b> of what the paper "
+    "<b>holds in part</b> in at least half of them, <b>holds under some readings</b> of what the paper "
     "leaves open though not under the preset, <b>does not hold</b>. “The eight” are the paper's methods.",
 )
 
