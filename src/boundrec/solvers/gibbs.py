@@ -18,11 +18,14 @@ from boundrec.arrays import Codes, Floats, Reals
 from boundrec.solvers import Learned, Side, Sweep
 from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
 from boundrec.solvers.growth import NoiseGrowth
+from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
 PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
 TINY = float(np.finfo(float).tiny)
+#: Stands for rows whose prior mean is the same for all.
+NO_SHIFTS: Floats = np.empty((0, 0))
 
 
 class Prior(NamedTuple):
@@ -56,31 +59,49 @@ def sample_side(
     side: Side, other: Side, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
 ) -> Draws:
     """Draw the prior of the rows, then every row, given the other side."""
-    prior = draw_prior(np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], rng)
-    return draw_rows(side, other, prior, precision, pool, rng, with_means)
+    rows, links = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], side.links
+    if links is None:
+        return draw_rows(side, other, draw_prior(rows, rng), precision, pool, rng, with_means)
+    prior = draw_prior(rows - links.shifts(pool), rng, *links.scatter())
+    links.redraw(rows - prior.mean, prior.precision, pool, rng)
+    return draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool))
 
 
 def draw_rows(
-    side: Side, other: Side, prior: Prior, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
+    side: Side,
+    other: Side,
+    prior: Prior,
+    precision: float,
+    pool: RowPool,
+    rng: np.random.Generator,
+    with_means: bool,
+    shifts: Floats = NO_SHIFTS,
 ) -> Draws:
-    """Draw every row of a side given its prior and the other side, which stay as they are."""
+    """Draw every row of a side given its prior and the other side, which stay as they are.
+
+    ``shifts`` is where each row's prior mean is moved to by what is known of it.
+    """
     from boundrec.solvers.sampling_kernels import sample_rows
 
     free, features = free_part(side, other, pool)
     means = np.empty_like(free.factors) if with_means else np.empty((0, free.factors.shape[1]))
     spread = np.empty((len(means), 2))
     ball = side.radius, float(np.sqrt(1 - HELD_SHARE))
-    weighed = prior.precision, prior.precision @ prior.mean
+    linear = (prior.precision @ prior.mean)[None, :]
+    if len(shifts):
+        linear = linear + np.einsum("ni,ij->nj", shifts, prior.precision)
+    weighed = prior.precision, linear
     key = rng.integers(2**64, dtype=np.uint64)
     out, width = (free.factors, means, spread), features.shape[1]
     pool.run(sample_rows, free.csr.indptr, free.csr, features, ball, weighed, precision, key, out, width=width)
     return Draws(whole_rows(free.factors, side), prior, whole_rows(means, side) if with_means else means, spread)
 
 
-def draw_prior(rows: Floats, rng: np.random.Generator) -> Prior:
+def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.0, n_told: int = 0) -> Prior:
     """Mean and precision of the rows' prior, from their Normal-Wishart conditional (β₀ = 2, ν₀ = D, W₀ = I).
 
-    Sums are einsum's plain loops: threaded products would change bits with the number of threads.
+    ``told`` is the scatter of whatever else has this precision, of which there are ``n_told``. Sums are einsum's plain
+    loops: threaded products would change bits with the number of threads.
     """
     from scipy.stats import wishart  # takes a while to import, which a process that only predicts need not wait for
 
@@ -89,7 +110,7 @@ def draw_prior(rows: Floats, rng: np.random.Generator) -> Prior:
     apart = rows - centre
     scatter = np.einsum("ni,nj->ij", apart, apart)
     shrunk = PRIOR_ROWS * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
-    P = np.atleast_2d(wishart.rvs(d + n, np.linalg.inv(np.eye(d) + scatter + shrunk), random_state=rng))
+    P = np.atleast_2d(wishart.rvs(d + n + n_told, np.linalg.inv(np.eye(d) + scatter + shrunk + told), random_state=rng))
     root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
     mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
     return Prior(np.asarray(mean), np.asarray(P))
@@ -120,36 +141,55 @@ class Sampled(Learned):
     sampler: Sampler | None = None
 
 
-class GrowingNoise:
-    """p of :mod:`boundrec.solvers.growth` in a sampler: drawn anew in every sweep, and with it what ratings count.
+class RatingNoise:
+    """What ratings count, where their noise differs: it is drawn anew in every sweep, and with it their weights.
 
     Parameters
     ----------
-    widths
-        The widths of the ratings' ranges, in the order of users.
+    counts
+        What each rating counts by itself, in the order of users.
     order
         Where each rating in the order of items stands in that of users.
-    p
-        Where it starts.
+    widths, p
+        Where noise grows with the width of a rating's range (:mod:`boundrec.solvers.growth`): the widths, and the p to
+        start from.
+    rows
+        Where every user and item has a noise of its own (:mod:`boundrec.solvers.row_noise`).
     """
 
-    def __init__(self, widths: NoiseGrowth, order: Codes, p: float) -> None:
-        self.widths, self._order, self.p = widths, order, p
+    def __init__(
+        self,
+        counts: Floats,
+        order: Codes,
+        widths: NoiseGrowth | None = None,
+        p: float = 0.0,
+        rows: RowNoise | None = None,
+    ) -> None:
+        self.widths, self.p, self.rows = widths, p, rows
+        self._counts, self._order = counts, order
 
-    def redraw(self, users: Side, items: Side, pool: RowPool, rng: np.random.Generator) -> None:
-        """Draw p given both sides, and weigh their ratings by it."""
+    def redraw(self, users: Side, items: Side, variance: float, pool: RowPool, rng: np.random.Generator) -> None:
+        """Draw whatever it is that ratings differ in, given both sides, and weigh the ratings by it."""
         from boundrec.solvers.kernels import rating_errors
 
         csr = users.csr
         errors = np.empty(csr.data.size)
         pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, errors)
-        self.weigh(users, items, self.widths.draw(self.p, errors, rng))
+        if self.widths is not None:
+            own = errors if self.rows is None else errors * np.sqrt(self.rows.factors())
+            self.p = self.widths.draw(self.p, own, rng)
+        if self.rows is not None:
+            self.rows.redraw(self._by_width() * errors**2 / variance, rng)
+        self.weigh(users, items)
 
-    def weigh(self, users: Side, items: Side, p: float) -> None:
-        """Weigh the ratings of both sides as noise that grows so has it."""
-        self.p, weights = p, self.widths.weights(p)
+    def weigh(self, users: Side, items: Side) -> None:
+        """Weigh the ratings of both sides by what was drawn."""
+        weights = self._by_width() if self.rows is None else self._by_width() * self.rows.factors()
         users.csr = users.csr._replace(weights=weights)
         items.csr = items.csr._replace(weights=weights[self._order])
+
+    def _by_width(self) -> Floats:
+        return self._counts if self.widths is None else self.widths.weights(self.p)
 
 
 class Sampler:
@@ -165,8 +205,8 @@ class Sampler:
         Which sweeps are kept, and room for them.
     means_from
         The sweep from which means are asked for in every sweep, for ratings to evaluate on; None without such.
-    growth
-        How noise grows with the width of a range, where that is drawn, too.
+    noise
+        What differs between ratings in their noise, where that is drawn, too.
     """
 
     def __init__(
@@ -179,9 +219,9 @@ class Sampler:
         means_from: int | None,
         pool: RowPool,
         rng: np.random.Generator,
-        growth: GrowingNoise | None = None,
+        noise: RatingNoise | None = None,
     ) -> None:
-        self.users, self.items, self.variance, self.kept, self.growth = users, items, variance, kept, growth
+        self.users, self.items, self.variance, self.kept, self.noise = users, items, variance, kept, noise
         self._guess, self._means_from, self._pool, self.rng = guess, means_from, pool, rng
         self.n_swept = 0
 
@@ -199,14 +239,14 @@ class Sampler:
             items.factors = of_items.rows
             of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means)
             users.factors = of_users.rows
-            if self.growth is not None:
-                self.growth.redraw(users, items, pool, rng)
+            if self.noise is not None:
+                self.noise.redraw(users, items, self.variance, pool, rng)
             csr = users.csr
             pool.run(squared_errors, csr.indptr, csr, users.factors, items.factors, errors)
             total = float(errors.sum())
             self.variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
             self.n_swept = sweep
-            self.kept.see(sweep, Sample(of_users, of_items, self.variance, self.growth.p if self.growth else 0.0))
+            self.kept.see(sweep, Sample(of_users, of_items, self.variance, self.noise))
             yield Sweep(total)
 
     def result(self) -> Sampled:

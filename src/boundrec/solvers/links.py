@@ -1,0 +1,155 @@
+"""Links from what is known of rows to where their prior expects them: x_i ~ N(m + Bᵀf_i, P⁻¹) within the ball.
+
+Every row has features f_i (who or what it is, or simply whom it rated), and a matrix B, the link, moves the mean of its
+prior with them (Macau, Simm et al. 2015). Only the linear part of a row's conditional changes, P m becomes
+P(m + Bᵀf_i): every draw and every mean stays in the ball. B has the prior N(0, (λP)⁻¹), with a λ of its own for every
+group of features, and given the rows
+
+    (FᵀF + Λ) B = Fᵀ(X − m + E₁) + Λ^½ E₂,   rows of E₁ and E₂ ~ N(0, P⁻¹)
+
+is a draw of it: few features by Cholesky, many by conjugate gradients on all columns at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from boundrec.arrays import Floats
+from boundrec.solvers.threads import RowPool
+
+#: The λ that links start from: as strong as so many rows.
+FIRST_STRENGTH = 5.0
+#: Up to so many features the system is factorised, once for each draw.
+FEW = 64
+#: Conjugate gradients end where the residual of every column has fallen to this share of its right side, or after so
+#: many steps. A draw need not be nearer: what a closer one changes is far below its own spread.
+TOLERANCE, MOST_STEPS = 3e-2, 100
+
+
+class Sparse(NamedTuple):
+    """A sparse matrix in row order, as kernels take it."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: Floats
+
+    @classmethod
+    def of(cls, matrix: csr_array) -> Sparse:
+        """From SciPy's."""
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64))
+
+
+@dataclass
+class Links:
+    """The features of a side's rows, and the link that is drawn for them.
+
+    Parameters
+    ----------
+    features
+        F, a row for each row of the side.
+    groups
+        How many features each group has; every group has a strength λ of its own.
+    """
+
+    features: csr_array
+    groups: Sequence[int]
+
+    def __post_init__(self) -> None:
+        self._rows = Sparse.of(self.features)
+        self._columns = Sparse.of(self.features.T.tocsr())
+        n = self.features.shape[1]
+        self._group = np.repeat(np.arange(len(self.groups)), self.groups)
+        self._squares = np.bincount(self._rows.indices, self._rows.values**2, minlength=n)
+        self._gram = (self.features.T @ self.features).toarray() if n <= FEW else None
+        self.strength = np.full(len(self.groups), FIRST_STRENGTH)
+        self.matrix: Floats = np.empty((0, 0))
+
+    def begin(self, width: int) -> None:
+        """Start from nothing, for rows of so many coordinates."""
+        self.matrix = np.zeros((self.features.shape[1], width))
+
+    def shifts(self, pool: RowPool) -> Floats:
+        """F B: where the link moves the prior mean of each row."""
+        return self._times(self._rows, self.matrix, pool)
+
+    def scatter(self) -> tuple[Floats, int]:
+        """Λ-weighted BᵀB, which is what the link's prior says of P, and the number of features behind it."""
+        weighed = self._each()[:, None] * self.matrix
+        return np.einsum("fi,fj->ij", weighed, self.matrix), len(self.matrix)
+
+    def redraw(self, apart: Floats, precision: Floats, pool: RowPool, rng: np.random.Generator) -> None:
+        """Draw B given the rows less the prior's mean, X − m, and P; then the strengths given B."""
+        root: Floats = np.linalg.cholesky(precision).astype(np.float64, copy=False)
+        noise = _coloured(root, rng.standard_normal(apart.shape))
+        right = self._times(self._columns, apart + noise, pool)
+        right += np.sqrt(self._each())[:, None] * _coloured(root, rng.standard_normal(self.matrix.shape))
+        self.matrix = self.solved(right, pool)
+        sizes = np.einsum("fi,ij,fj->f", self.matrix, precision, self.matrix)
+        totals = np.bincount(self._group, sizes, minlength=len(self.groups))
+        shape = (np.asarray(self.groups) * precision.shape[0] + 2) / 2
+        self.strength = rng.gamma(shape) / ((totals + 2) / 2)
+
+    def solved(self, right: Floats, pool: RowPool, tolerance: float = TOLERANCE) -> Floats:
+        """The solution of (FᵀF + Λ) B = right."""
+        if self._gram is not None:
+            from scipy.linalg import cho_factor, cho_solve
+
+            return np.asarray(cho_solve(cho_factor(self._gram + np.diag(self._each())), right))
+        return self._by_gradients(right, pool, tolerance)
+
+    def _by_gradients(self, right: Floats, pool: RowPool, tolerance: float) -> Floats:
+        """Conjugate gradients on every column, preconditioned by the diagonal.
+
+        Sums over rows are einsum's plain loops: threaded products would change bits with the number of threads.
+        """
+        each = self._each()[:, None]
+        diagonal = self._squares[:, None] + each
+        solution, residual = np.zeros_like(right), right.copy()
+        direction = residual / diagonal
+        agreement = _column_products(residual, direction)
+        enough = tolerance**2 * _column_products(right, right)
+        for _ in range(MOST_STEPS):
+            if np.all(_column_products(residual, residual) <= enough):
+                break
+            image = self._times(self._columns, self._times(self._rows, direction, pool), pool) + each * direction
+            step = _ratio(agreement, _column_products(direction, image))
+            solution += step * direction
+            residual -= step * image
+            scaled = residual / diagonal
+            before, agreement = agreement, _column_products(residual, scaled)
+            direction = scaled + _ratio(agreement, before) * direction
+        return solution
+
+    def _each(self) -> Floats:
+        """The strength of each feature."""
+        return np.asarray(self.strength[self._group])
+
+    def _times(self, matrix: Sparse, dense: Floats, pool: RowPool) -> Floats:
+        from boundrec.solvers.kernels import sparse_products
+
+        out = np.empty((len(matrix.indptr) - 1, dense.shape[1]))
+        pool.run(sparse_products, matrix.indptr, matrix, np.ascontiguousarray(dense), out)
+        return out
+
+
+def _coloured(root: Floats, noise: Floats) -> Floats:
+    """Rows of N(0, P⁻¹) from standard normal ones, P = L Lᵀ."""
+    from scipy.linalg import solve_triangular
+
+    return np.asarray(solve_triangular(root.T, noise.T, lower=False).T)
+
+
+def _column_products(left: Floats, right: Floats) -> Floats:
+    products: Floats = np.einsum("ij,ij->j", left, right)
+    return products
+
+
+def _ratio(over: Floats, under: Floats) -> Floats:
+    """Column by column; a column that is solved already stays where it is."""
+    return np.divide(over, under, out=np.zeros_like(over), where=under > 0)
