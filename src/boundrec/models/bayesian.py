@@ -36,7 +36,18 @@ from boundrec.ranges.rules import ends_of_rows
 from boundrec.ranges.scale import Scale
 from boundrec.solvers import Side, Solver
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
-from boundrec.solvers.gibbs import PRIOR_NOISE, TINY, GrowingNoise, Kept, KeptSide, Prior, Rows, Sampled, Sampler
+from boundrec.solvers.gibbs import (
+    PRIOR_NOISE,
+    TINY,
+    Kept,
+    KeptSide,
+    NoiseDraw,
+    Prior,
+    RatingNoise,
+    Rows,
+    Sampled,
+    Sampler,
+)
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")
@@ -56,12 +67,10 @@ class Chain(NamedTuple):
 
     users: Reals
     items: Reals
-    variance: float
     rng: np.random.Generator
-    #: How noise grows with the width of ranges, where that is drawn; and of the samples so far this and their noise.
-    growth: float
-    growths: list[float]
-    variances: list[float]
+    #: The noise of the last draw, and of the samples so far.
+    last: NoiseDraw
+    noise: list[NoiseDraw]
 
 
 class RunningMean:
@@ -195,17 +204,19 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         users.held, items.held = HELD_BY_USERS, HELD_BY_ITEMS
         variance = guess = self._noise_guess(start, users)
         if chain:
-            users.factors, items.factors, variance, rng = chain.users, chain.items, chain.variance, deepcopy(chain.rng)
+            users.factors, items.factors, rng = chain.users, chain.items, deepcopy(chain.rng)
+            variance = chain.last.variance
         else:
             mean = mean_share(start, users) / answers.bounded(start).slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
         burn_in, kept = self._to_keep(start, chain)
         means_from = None if validation is None else burn_in + 1
-        growth = self._growing_noise(start, guess)
-        if chain and growth:
-            growth.weigh(users, items, chain.growth)
-        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, growth)
+        noise = self._rating_noise(start, guess)
+        if chain and noise:
+            noise.p = chain.last.growth
+            noise.weigh(users, items)
+        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, noise)
         sampler.burn_in, sampler.ranges, sampler.start = burn_in, answers.bounded(start), start
         sampler.earlier = self.fitted_.course if chain else start.course
         return sampler
@@ -237,15 +248,18 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         least = (LEAST_NOISE * float(half_widths.mean())) ** 2
         return max(float(users.csr.data[users.csr.that_count()].var()), least, TINY)
 
-    def _growing_noise(self, start: Fitted, guess: float) -> GrowingNoise | None:
-        """How noise grows with the width of ranges, where that is to be sampled, too."""
+    def _rating_noise(self, start: Fitted, guess: float) -> RatingNoise | None:
+        """What is to be sampled of how ratings differ in their noise."""
         ratings, scale = start.ratings, answers.bounded(start).scale
-        if scale.width is None or not is_auto(self.noise_growth):
+        growing = scale.width is not None and is_auto(self.noise_growth)
+        if not growing:
             return None
         assert ratings is not None
         places = np.arange(ratings.n_ratings, dtype=np.float64)
         order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
-        return GrowingNoise(noise_growth(scale, ratings, PRIOR_NOISE, guess), order, scale.growth)
+        weights = ratings.by_user.weights
+        counts = weights.astype(np.float64) if weights.size else np.ones(ratings.n_ratings)
+        return RatingNoise(counts, order, noise_growth(scale, ratings, PRIOR_NOISE, guess), scale.growth)
 
     def _to_keep(self, start: Fitted, chain: Chain | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
@@ -254,15 +268,14 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         burn_in = 0 if chain else burn_in
         spaced = np.linspace(sweeps, burn_in, min(self.n_kept, sweeps - burn_in), endpoint=False)
         chosen = set(spaced.round().astype(int).tolist())
-        shape = self.n_factors, len(chosen) + (len(chain.variances) if chain else 0)
+        shape = self.n_factors, len(chosen) + (len(chain.noise) if chain else 0)
         users = KeptSide(len(start.users.ids), *shape, HELD_BY_USERS, self.dtype)
         items = KeptSide(len(start.items.ids), *shape, HELD_BY_ITEMS, self.dtype)
         kept = Kept(chosen, users, items)
         if chain:
             for side, of in ((users, self.fitted_.users), (items, self.fitted_.items)):
                 side.take_over(of.factors, of.biases, of.spread, _known(of.prior))
-            kept.variances += chain.variances
-            kept.growths += chain.growths
+            kept.noise += chain.noise
         return burn_in, kept
 
     def _check_same(self, chain: Chain, start: Fitted) -> None:
@@ -291,7 +304,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         """The kept samples become one model; where none is kept yet, the last one stands for all."""
         sampler, course = _sampler(outcomes), outcomes[-1].course
         kept, earlier = sampler.kept.or_last(), sampler.earlier
-        ranges, variances = _with_noise(answers.bounded(start), sampler.growth, kept)
+        ranges, variances = _with_noise(answers.bounded(start), sampler.noise, kept)
         return replace(
             start,
             users=_stacked(start.users, kept.users, at_the_end),
@@ -310,10 +323,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         self._chain = None
         if self.warm_start:
             one = _sampler(outcomes)
-            kept, growth = one.kept.or_last(), one.growth.p if one.growth else 0.0
-            self._chain = Chain(
-                one.users.factors, one.items.factors, one.variance, one.rng, growth, kept.growths, kept.variances
-            )
+            last = _known(one.kept.last).noise
+            self._chain = Chain(one.users.factors, one.items.factors, one.rng, last, one.kept.or_last().noise)
         fitted = fitted.with_means()
         return fitted if self.link is None else replace(fitted, noise_shape=_shape_of_noise(fitted))
 
@@ -491,13 +502,14 @@ def _shape_of_noise(fitted: Fitted) -> Floats:
     return np.asarray(np.quantile(errors / (errors.std() or 1.0), np.linspace(0, 1, N_QUANTILES)))
 
 
-def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
+def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
     """Ranges and the noise of each sample, where noise grows with their width as it does on average."""
-    variances = np.array(kept.variances)
-    if growth is None:
+    variances = np.array([one.variance for one in kept.noise])
+    if noise is None or noise.widths is None:
         return ranges, variances
-    mean = float(np.mean(kept.growths))
-    unit, units = growth.widths.mean_weight(mean), np.array([growth.widths.mean_weight(p) for p in kept.growths])
+    growths = [one.growth for one in kept.noise]
+    mean, widths = float(np.mean(growths)), noise.widths
+    unit, units = widths.mean_weight(mean), np.array([widths.mean_weight(p) for p in growths])
     return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
 
 

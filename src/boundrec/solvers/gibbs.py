@@ -125,13 +125,21 @@ def held_by(side: Side) -> int:
 # --- the sampler --------------------------------------------------------------------------------------------
 
 
+class NoiseDraw(NamedTuple):
+    """The noise of one sample: its variance, how it grows with ranges, and a_i and b_j where rows have their own."""
+
+    variance: float
+    growth: float = 0.0
+    users: Floats | None = None
+    items: Floats | None = None
+
+
 class Sample(NamedTuple):
-    """One state of the sampler: what was drawn of both sides, and the variance of the noise."""
+    """One state of the sampler: what was drawn of both sides, and the noise."""
 
     users: Draws
     items: Draws
-    variance: float
-    growth: float = 0.0
+    noise: NoiseDraw
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,11 @@ class RatingNoise:
         weights = self._by_width() if self.rows is None else self._by_width() * self.rows.factors()
         users.csr = users.csr._replace(weights=weights)
         items.csr = items.csr._replace(weights=weights[self._order])
+
+    def drawn(self, variance: float) -> NoiseDraw:
+        """What was drawn last, beside the overall variance."""
+        rows = () if self.rows is None else (self.rows.of_users, self.rows.of_items)
+        return NoiseDraw(variance, self.p, *rows)
 
     def _by_width(self) -> Floats:
         return self._counts if self.widths is None else self.widths.weights(self.p)
@@ -246,7 +259,8 @@ class Sampler:
             total = float(errors.sum())
             self.variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
             self.n_swept = sweep
-            self.kept.see(sweep, Sample(of_users, of_items, self.variance, self.noise))
+            noise = NoiseDraw(self.variance) if self.noise is None else self.noise.drawn(self.variance)
+            self.kept.see(sweep, Sample(of_users, of_items, noise))
             yield Sweep(total)
 
     def result(self) -> Sampled:
@@ -323,8 +337,7 @@ class Kept:
     def __init__(self, sweeps: set[int], users: KeptSide, items: KeptSide) -> None:
         self.sweeps = sweeps
         self.users, self.items = users, items
-        self.variances: list[float] = []
-        self.growths: list[float] = []
+        self.noise: list[NoiseDraw] = []
         self.last: Sample | None = None
 
     def see(self, sweep: int, sample: Sample) -> None:
@@ -333,16 +346,15 @@ class Kept:
         if sweep in self.sweeps:
             self.users.add(sample.users)
             self.items.add(sample.items)
-            self.variances.append(sample.variance)
-            self.growths.append(sample.growth)
+            self.noise.append(sample.noise)
 
     def or_last(self) -> Kept:
         """What was kept or, within the burn-in, the last sample alone."""
-        if self.variances:
+        if self.noise:
             return self
         assert self.last is not None
         alone = Kept(set(), self.users.alone(self.last.users), self.items.alone(self.last.items))
-        alone.variances, alone.growths = [self.last.variance], [self.last.growth]
+        alone.noise = [self.last.noise]
         return alone
 
 
