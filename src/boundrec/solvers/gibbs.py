@@ -18,6 +18,7 @@ from boundrec.arrays import Codes, Floats, Reals
 from boundrec.solvers import Learned, Side, Sweep
 from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
 from boundrec.solvers.growth import NoiseGrowth
+from boundrec.solvers.links import LinkDraw
 from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
 
@@ -39,13 +40,14 @@ class Draws(NamedTuple):
     """A side's rows as they were drawn, and what they were drawn from: their prior, and their means where asked for.
 
     Rows and means have all coordinates, the held one included; ``spread`` has the variance of the bias, and of each
-    other coordinate on average.
+    other coordinate on average. Where the prior follows what is known of rows, ``prior`` is that of a typical one.
     """
 
     rows: Reals
     prior: Prior
     means: Reals
     spread: Floats
+    link: LinkDraw | None = None
 
     def best(self) -> Reals:
         """The means; a draw stands for its mean where that was not asked for."""
@@ -62,9 +64,12 @@ def sample_side(
     rows, links = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], side.links
     if links is None:
         return draw_rows(side, other, draw_prior(rows, rng), precision, pool, rng, with_means)
-    prior = draw_prior(rows - links.shifts(pool), rng, *links.scatter())
-    links.redraw(rows - prior.mean, prior.precision, pool, rng)
-    return draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool))
+    rated = links.rated
+    prior = draw_prior((rows - links.shifts(pool))[rated], rng, *links.scatter())
+    links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
+    draws, link = draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool)), links.drawn()
+    typical = Prior(prior.mean + link.typical.sum(axis=0), prior.precision)
+    return draws._replace(prior=typical, link=link)
 
 
 def draw_rows(
@@ -279,6 +284,7 @@ class KeptSide:
         self._biases = np.zeros((n_rows, n_kept), dtype)
         self._spread = np.zeros((n_rows, 2))
         self._priors: list[Prior] = []
+        self.links: list[LinkDraw] = []
         self._n_factors, self._held, self._bias = n_factors, held, 1 - held
 
     def add(self, draws: Draws) -> None:
@@ -291,6 +297,8 @@ class KeptSide:
         if len(draws.spread):
             self._spread += draws.spread
         self._priors.append(draws.prior)
+        if draws.link is not None:
+            self.links.append(draws.link)
 
     def alone(self, draws: Draws) -> KeptSide:
         """One sample by itself."""

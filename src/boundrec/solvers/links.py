@@ -13,14 +13,13 @@ is a draw of it: few features by Cholesky, many by conjugate gradients on all co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from boundrec.arrays import Floats
+from boundrec.arrays import Bools, Floats
 from boundrec.solvers.threads import RowPool
 
 #: The λ that links start from: as strong as so many rows.
@@ -45,7 +44,14 @@ class Sparse(NamedTuple):
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64))
 
 
-@dataclass
+class LinkDraw(NamedTuple):
+    """B as it was drawn, the strength of each group, and where each group moves the rows with ratings on average."""
+
+    matrix: Floats
+    strength: Floats
+    typical: Floats
+
+
 class Links:
     """The features of a side's rows, and the link that is drawn for them.
 
@@ -55,28 +61,33 @@ class Links:
         F, a row for each row of the side.
     groups
         How many features each group has; every group has a strength λ of its own.
+    rated
+        The rows with ratings, from which alone the link is learnt.
+    width
+        How many coordinates a row has.
     """
 
-    features: csr_array
-    groups: Sequence[int]
-
-    def __post_init__(self) -> None:
-        self._rows = Sparse.of(self.features)
-        self._columns = Sparse.of(self.features.T.tocsr())
-        n = self.features.shape[1]
-        self._group = np.repeat(np.arange(len(self.groups)), self.groups)
+    def __init__(self, features: csr_array, groups: Sequence[int], rated: Bools, width: int) -> None:
+        self.rated, self._groups = rated, np.asarray(groups)
+        learnt_from = features[rated]
+        self._all, self._rows = Sparse.of(features), Sparse.of(learnt_from)
+        self._columns = Sparse.of(learnt_from.T.tocsr())
+        n = features.shape[1]
+        self._group = np.repeat(np.arange(len(groups)), groups)
         self._squares = np.bincount(self._rows.indices, self._rows.values**2, minlength=n)
-        self._gram = (self.features.T @ self.features).toarray() if n <= FEW else None
-        self.strength = np.full(len(self.groups), FIRST_STRENGTH)
-        self.matrix: Floats = np.empty((0, 0))
-
-    def begin(self, width: int) -> None:
-        """Start from nothing, for rows of so many coordinates."""
-        self.matrix = np.zeros((self.features.shape[1], width))
+        self._means = np.bincount(self._rows.indices, self._rows.values, minlength=n) / max(learnt_from.shape[0], 1)
+        self._gram = (learnt_from.T @ learnt_from).toarray() if n <= FEW else None
+        self.strength, self.matrix = np.full(len(groups), FIRST_STRENGTH), np.zeros((n, width))
 
     def shifts(self, pool: RowPool) -> Floats:
         """F B: where the link moves the prior mean of each row."""
-        return self._times(self._rows, self.matrix, pool)
+        return self._times(self._all, self.matrix, pool)
+
+    def drawn(self) -> LinkDraw:
+        """What was drawn last."""
+        moved = self._means[:, None] * self.matrix
+        typical = np.array([np.einsum("fi->i", moved[self._group == one]) for one in range(len(self._groups))])
+        return LinkDraw(self.matrix, self.strength, typical)
 
     def scatter(self) -> tuple[Floats, int]:
         """Λ-weighted BᵀB, which is what the link's prior says of P, and the number of features behind it."""
@@ -84,15 +95,15 @@ class Links:
         return np.einsum("fi,fj->ij", weighed, self.matrix), len(self.matrix)
 
     def redraw(self, apart: Floats, precision: Floats, pool: RowPool, rng: np.random.Generator) -> None:
-        """Draw B given the rows less the prior's mean, X − m, and P; then the strengths given B."""
+        """Draw B given the rated rows less the prior's mean, X − m, and P; then the strengths given B."""
         root: Floats = np.linalg.cholesky(precision).astype(np.float64, copy=False)
         noise = _coloured(root, rng.standard_normal(apart.shape))
         right = self._times(self._columns, apart + noise, pool)
         right += np.sqrt(self._each())[:, None] * _coloured(root, rng.standard_normal(self.matrix.shape))
         self.matrix = self.solved(right, pool)
         sizes = np.einsum("fi,ij,fj->f", self.matrix, precision, self.matrix)
-        totals = np.bincount(self._group, sizes, minlength=len(self.groups))
-        shape = (np.asarray(self.groups) * precision.shape[0] + 2) / 2
+        totals = np.bincount(self._group, sizes, minlength=len(self._groups))
+        shape = (self._groups * precision.shape[0] + 2) / 2
         self.strength = rng.gamma(shape) / ((totals + 2) / 2)
 
     def solved(self, right: Floats, pool: RowPool, tolerance: float = TOLERANCE) -> Floats:
