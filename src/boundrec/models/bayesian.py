@@ -12,16 +12,19 @@ factors: w = (b̄, γr, u¹/√S, …, u^S/√S). Its norm is at most r again (J
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from boundrec.arrays import Floats, Reals
+from boundrec.arrays import Bools, Floats, Reals
 from boundrec.data.columns import read_numbers, short
+from boundrec.data.features import Features, read_features
+from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
@@ -30,7 +33,9 @@ from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import SampledRows, TakesNewRatings
-from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, setting
+from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
+from boundrec.models.side_information import FittedLinks, links_of
+from boundrec.notes import warn
 from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
 from boundrec.ranges.scale import Scale
@@ -48,9 +53,13 @@ from boundrec.solvers.gibbs import (
     Sampled,
     Sampler,
 )
+from boundrec.solvers.links import LinkDraw, Links
+from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")
+Implicit = Literal["off", "users", "items", "both"]
+Noise = Literal["one", "own"]
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
 #: How many errors are looked at to tell their distribution, and how many quantiles of it are kept.
@@ -71,6 +80,7 @@ class Chain(NamedTuple):
     #: The noise of the last draw, and of the samples so far.
     last: NoiseDraw
     noise: list[NoiseDraw]
+    links: tuple[LinkDraw | None, LinkDraw | None]
 
 
 class RunningMean:
@@ -143,6 +153,17 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         rule=lambda *_: None,  # it depends on max_iter
         meaning="Sweeps at the start that are not kept; None for a fifth of them, at most 20.",
     )
+    implicit: Implicit = setting(
+        default="off",
+        rule=one_of(Implicit),
+        meaning='Whether the prior of rows follows who rated what, as far as it was trained on: that of ``"users"`` '
+        '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``.',
+    )
+    noise: Noise = setting(
+        default="one",
+        rule=one_of(Noise),
+        meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``.',
+    )
     n_kept: int = setting(
         default=20,
         rule=count(),
@@ -167,6 +188,9 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     }
     #: Where sampling may go on from; a file does not hold it.
     _chain = None  # type: Chain | None
+    #: Of the fit under way: what was given as features of each side, and what they are once the ids are known.
+    _given_features: Mapping[str, Any] = MappingProxyType({})
+    _features: Mapping[str, Features] = MappingProxyType({})
 
     # --- sampling -------------------------------------------------------------------------------------------
 
@@ -181,20 +205,49 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         callback: Callback | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
-        """Sample the posterior. Parameters are those of `MBMF.fit`.
+        """Sample the posterior. Parameters are those of `MBMF.fit`, and two more.
+
+        ``user_features`` and ``item_features`` tell what is known of users and of items: a data frame with a column of
+        ids, a mapping, a pair (ids, matrix) or a `Graph` (:mod:`boundrec.data.features` has the rules). Ids that have
+        features and no ratings are answered by them.
 
         For the pairs of ``eval_set`` the mean over all sweeps after the burn-in is kept, in ``eval_predictions_``,
         and its error after each sweep in ``eval_errors_``.
         """
         beside = {"history": history, "sample_weight": sample_weight, "eval_set": eval_set, "callback": callback}
-        super().fit(X, y, lower=lower, upper=upper, **beside)
+        self._given_features = {"user": user_features, "item": item_features}
+        try:
+            super().fit(X, y, lower=lower, upper=upper, **beside)
+        finally:
+            self._given_features = self._features = MappingProxyType({})
         if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2:
             ratings = self.fitted_.ratings
             by_user, found = self._read_parts(_known(ratings), *eval_set), self.eval_predictions_
             pairs = ends_of_rows(self.fitted_.rule, eval_set[0], None, None)[0]
             self._learned = replace(self.fitted_, eval_predictions=found[by_user.positions(pairs)])
         return self
+
+    def _with_known_ids(self, given: Ratings) -> Ratings:
+        """Rows for everybody who has features; features are read here, where the ids they go with are known."""
+        found, index = {}, {"user": given.users, "item": given.items}
+        for kind, features in self._given_features.items():
+            if features is not None:
+                name = None if given.names is None else given.names[kind == "item"]
+                read = read_features(features, f"{kind}_features", name, index[kind])
+                for note in read.notes:
+                    warn(note)
+                found[kind] = read
+                index[kind] = index[kind].extended(read.ids)
+        self._features = found
+        return given.renumbered(index["user"], index["item"]) if self._features else given
+
+    def _links(self, side: Side, kind: str, ids: IdIndex, n_others: int) -> Links | None:
+        """What is known of a side's rows besides their ratings, for its prior."""
+        n_rated = n_others if self.implicit in ("both", f"{kind}s") else 0
+        return links_of(ids, side.csr, self._features.get(kind), n_rated, self.n_factors + 1)
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         chain = self._chain if self.warm_start else None
@@ -210,12 +263,18 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             mean = mean_share(start, users) / answers.bounded(start).slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
+        users.links = self._links(users, "user", start.users.ids, len(start.items.ids))
+        items.links = self._links(items, "item", start.items.ids, len(start.users.ids))
         burn_in, kept = self._to_keep(start, chain)
         means_from = None if validation is None else burn_in + 1
         noise = self._rating_noise(start, guess)
-        if chain and noise:
-            noise.p = chain.last.growth
-            noise.weigh(users, items)
+        if chain:
+            for side, draw in ((users, chain.links[0]), (items, chain.links[1])):
+                if side.links is not None and draw is not None:
+                    side.links.matrix, side.links.strength = draw.matrix, draw.strength
+            if noise is not None:
+                noise.go_on(chain.last)
+                noise.weigh(users, items)
         sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, noise)
         sampler.burn_in, sampler.ranges, sampler.start = burn_in, answers.bounded(start), start
         sampler.earlier = self.fitted_.course if chain else start.course
@@ -251,15 +310,18 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     def _rating_noise(self, start: Fitted, guess: float) -> RatingNoise | None:
         """What is to be sampled of how ratings differ in their noise."""
         ratings, scale = start.ratings, answers.bounded(start).scale
-        growing = scale.width is not None and is_auto(self.noise_growth)
-        if not growing:
+        growing, own = scale.width is not None and is_auto(self.noise_growth), self.noise == "own"
+        if not (growing or own):
             return None
         assert ratings is not None
         places = np.arange(ratings.n_ratings, dtype=np.float64)
         order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
         weights = ratings.by_user.weights
         counts = weights.astype(np.float64) if weights.size else np.ones(ratings.n_ratings)
-        return RatingNoise(counts, order, noise_growth(scale, ratings, PRIOR_NOISE, guess), scale.growth)
+        widths = noise_growth(scale, ratings, PRIOR_NOISE, guess) if growing else None
+        pairs = ratings.pairs()
+        rows = RowNoise(pairs.users, pairs.items, counts, ratings.n_users, ratings.n_items) if own else None
+        return RatingNoise(counts, order, widths, scale.growth, rows)
 
     def _to_keep(self, start: Fitted, chain: Chain | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
@@ -275,6 +337,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         if chain:
             for side, of in ((users, self.fitted_.users), (items, self.fitted_.items)):
                 side.take_over(of.factors, of.biases, of.spread, _known(of.prior))
+                side.links += [] if of.links is None else of.links.draws()
             kept.noise += chain.noise
         return burn_in, kept
 
@@ -305,10 +368,21 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         sampler, course = _sampler(outcomes), outcomes[-1].course
         kept, earlier = sampler.kept.or_last(), sampler.earlier
         ranges, variances = _with_noise(answers.bounded(start), sampler.noise, kept)
+        features, n_others = self._features, {"user": len(start.items.ids), "item": len(start.users.ids)}
+        sides: dict[str, Any] = {}
+        for kind, own in (("user", kept.users), ("item", kept.items)):
+            n_rated = n_others[kind] if self.implicit in ("both", f"{kind}s") else 0
+            links = FittedLinks.of(own.links, features.get(kind), n_rated, np.dtype(self.dtype))
+            steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
+            sides[f"{kind}s"] = replace(
+                _stacked(start.side(kind), own, at_the_end),
+                links=links,
+                steadiness=None if steady[0] is None else np.column_stack(steady).astype(self.dtype),
+                trained=start.side(kind).trained | _told(features.get(kind), start.side(kind).ids),
+            )
         return replace(
             start,
-            users=_stacked(start.users, kept.users, at_the_end),
-            items=_stacked(start.items, kept.items, at_the_end),
+            **sides,
             ranges=ranges,
             course=course._replace(
                 objectives=earlier.objectives + course.objectives, seconds=earlier.seconds + course.seconds
@@ -323,8 +397,11 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         self._chain = None
         if self.warm_start:
             one = _sampler(outcomes)
-            last = _known(one.kept.last).noise
-            self._chain = Chain(one.users.factors, one.items.factors, one.rng, last, one.kept.or_last().noise)
+            last = _known(one.kept.last)
+            links = last.users.link, last.items.link
+            self._chain = Chain(
+                one.users.factors, one.items.factors, one.rng, last.noise, one.kept.or_last().noise, links
+            )
         fitted = fitted.with_means()
         return fitted if self.link is None else replace(fitted, noise_shape=_shape_of_noise(fitted))
 
@@ -511,6 +588,11 @@ def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[
     mean, widths = float(np.mean(growths)), noise.widths
     unit, units = widths.mean_weight(mean), np.array([widths.mean_weight(p) for p in growths])
     return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
+
+
+def _told(features: Features | None, ids: IdIndex) -> Bools:
+    """Who has features."""
+    return np.zeros(len(ids), bool) if features is None else features.rows_for(ids)[1]
 
 
 def _frame(fitted: Fitted) -> tuple[Frame, float | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
@@ -33,7 +34,7 @@ from boundrec.ranges.magnitudes import check_ranges_fit, history_weight, magnitu
 from boundrec.ranges.rules import Rule
 from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
-from boundrec.solvers.gibbs import KeptSide, Prior, Rows, draw_rows
+from boundrec.solvers.gibbs import NO_SHIFTS, KeptSide, Prior, Rows, draw_rows
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen
 
@@ -343,9 +344,18 @@ class SampledRows:
         priors = (Prior(*each) for each in zip(*_prior(fitted, kind), strict=True))
         rng = np.random.default_rng(0)
         models = averaged_models(fitted, kind, rows, csr, self.n_factors, np.float64)
-        for (side, other), prior, variance in zip(models, priors, variances, strict=True):
-            kept.add(draw_rows(side, other, prior, 1.0 / variance, pool, rng, True))
+        shifts = self._shifts(fitted, kind, rows, csr)
+        for (side, other), prior, variance, moved in zip(models, priors, variances, shifts, strict=True):
+            kept.add(draw_rows(side, other, prior, 1.0 / variance, pool, rng, True, moved))
         return {"factors": kept.stacked(at_the_end=True), "biases": kept.biases(), "spread": kept.spread()}
+
+    def _shifts(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr) -> Iterator[Floats]:
+        """Where each sample's prior of these rows lies beside that of a typical one."""
+        side, variances = fitted.side(kind), fitted.noise_variances
+        assert variances is not None
+        if side.links is None:
+            return repeat(NO_SHIFTS, len(variances))
+        return side.links.shifts(IdIndex(side.ids.ids[rows]), csr)
 
 
 def _prior(fitted: Fitted, kind: str) -> Prior:

@@ -49,6 +49,10 @@ class FittedLinks(ReadOnly):
         matrices = np.array([draw.matrix for draw in draws], dtype)
         return cls(matrices, np.array([draw.typical for draw in draws]), features, n_rated)
 
+    def draws(self) -> list[LinkDraw]:
+        """Those of each sample, but for their strengths, of which nothing is made any more."""
+        return [LinkDraw(*both[:1], np.empty(0), both[1]) for both in zip(self.matrices, self.typical, strict=True)]
+
     def shifts(self, ids: IdIndex, csr: Csr) -> Iterator[Floats]:
         """Of each sample: where the prior of rows with these ids and ratings lies, beside that of a typical row.
 

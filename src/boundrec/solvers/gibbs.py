@@ -201,6 +201,12 @@ class RatingNoise:
         users.csr = users.csr._replace(weights=weights)
         items.csr = items.csr._replace(weights=weights[self._order])
 
+    def go_on(self, draw: NoiseDraw) -> None:
+        """Start from what was drawn before."""
+        self.p = draw.growth
+        if self.rows is not None and draw.users is not None and draw.items is not None:
+            self.rows.of_users, self.rows.of_items = draw.users, draw.items
+
     def drawn(self, variance: float) -> NoiseDraw:
         """What was drawn last, beside the overall variance."""
         rows = () if self.rows is None else (self.rows.of_users, self.rows.of_items)
