@@ -189,8 +189,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     #: Where sampling may go on from; a file does not hold it.
     _chain = None  # type: Chain | None
     #: Of the fit under way: what was given as features of each side, and what they are once the ids are known.
-    _given_features: Mapping[str, Any] = MappingProxyType({})
-    _features: Mapping[str, Features] = MappingProxyType({})
+    _given_features = MappingProxyType({})  # type: Mapping[str, Any]
+    _features = MappingProxyType({})  # type: Mapping[str, Features]
 
     # --- sampling -------------------------------------------------------------------------------------------
 
