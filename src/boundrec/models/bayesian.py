@@ -12,7 +12,7 @@ factors: w = (b̄, γr, u¹/√S, …, u^S/√S). Its norm is at most r again (J
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from boundrec.arrays import Bools, Floats, Reals
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.features import Features, read_features
 from boundrec.data.ids import IdIndex
-from boundrec.data.ratings import Ratings
+from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
 from boundrec.models.estimator import Callback
@@ -189,8 +189,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     #: Where sampling may go on from; a file does not hold it.
     _chain = None  # type: Chain | None
     #: Of the fit under way: what was given as features of each side, and what they are once the ids are known.
-    _given_features = MappingProxyType({})  # type: Mapping[str, Any]
-    _features = MappingProxyType({})  # type: Mapping[str, Features]
+    _given_features = MappingProxyType({})  # type: Any
+    _features = MappingProxyType({})  # type: Any
 
     # --- sampling -------------------------------------------------------------------------------------------
 
@@ -267,7 +267,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         items.links = self._links(items, "item", start.items.ids, len(start.users.ids))
         burn_in, kept = self._to_keep(start, chain)
         means_from = None if validation is None else burn_in + 1
-        noise = self._rating_noise(start, guess)
+        noise = self._rating_noise(start, guess, users.csr)
+        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, noise)
         if chain:
             for side, draw in ((users, chain.links[0]), (items, chain.links[1])):
                 if side.links is not None and draw is not None:
@@ -275,7 +276,6 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             if noise is not None:
                 noise.go_on(chain.last)
                 noise.weigh(users, items)
-        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, noise)
         sampler.burn_in, sampler.ranges, sampler.start = burn_in, answers.bounded(start), start
         sampler.earlier = self.fitted_.course if chain else start.course
         return sampler
@@ -307,8 +307,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         least = (LEAST_NOISE * float(half_widths.mean())) ** 2
         return max(float(users.csr.data[users.csr.that_count()].var()), least, TINY)
 
-    def _rating_noise(self, start: Fitted, guess: float) -> RatingNoise | None:
-        """What is to be sampled of how ratings differ in their noise."""
+    def _rating_noise(self, start: Fitted, guess: float, csr: Csr) -> RatingNoise | None:
+        """What is to be sampled of how ratings differ in their noise; ``csr`` has them as they are factorised."""
         ratings, scale = start.ratings, answers.bounded(start).scale
         growing, own = scale.width is not None and is_auto(self.noise_growth), self.noise == "own"
         if not (growing or own):
@@ -316,12 +316,10 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         assert ratings is not None
         places = np.arange(ratings.n_ratings, dtype=np.float64)
         order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
-        weights = ratings.by_user.weights
-        counts = weights.astype(np.float64) if weights.size else np.ones(ratings.n_ratings)
+        weights = csr.weights.astype(np.float64) if csr.weights.size else np.ones(ratings.n_ratings)
         widths = noise_growth(scale, ratings, PRIOR_NOISE, guess) if growing else None
-        pairs = ratings.pairs()
-        rows = RowNoise(pairs.users, pairs.items, counts, ratings.n_users, ratings.n_items) if own else None
-        return RatingNoise(counts, order, widths, scale.growth, rows)
+        rows = _row_noise(ratings, weights > 0) if own else None
+        return RatingNoise(weights, order, widths, scale.growth, rows)
 
     def _to_keep(self, start: Fitted, chain: Chain | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
@@ -577,6 +575,13 @@ def _shape_of_noise(fitted: Fitted) -> Floats:
     errors = (values - ranges.to_value(inner, pairs)) / answers.own_deviations(fitted, pairs)
     errors -= errors.mean()
     return np.asarray(np.quantile(errors / (errors.std() or 1.0), np.linspace(0, 1, N_QUANTILES)))
+
+
+def _row_noise(ratings: Ratings, telling: Bools) -> RowNoise:
+    """Noise of each row's own; ratings that say nothing, such as those in ranges of no width, are not counted."""
+    weights, pairs = ratings.by_user.weights, ratings.pairs()
+    counts = np.where(telling, weights if weights.size else 1.0, 0.0)
+    return RowNoise(pairs.users, pairs.items, counts, ratings.n_users, ratings.n_items)
 
 
 def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:

@@ -159,8 +159,8 @@ class RatingNoise:
 
     Parameters
     ----------
-    counts
-        What each rating counts by itself, in the order of users.
+    weights
+        What each rating counts before any of it is drawn, in the order of users.
     order
         Where each rating in the order of items stands in that of users.
     widths, p
@@ -172,14 +172,14 @@ class RatingNoise:
 
     def __init__(
         self,
-        counts: Floats,
+        weights: Floats,
         order: Codes,
         widths: NoiseGrowth | None = None,
         p: float = 0.0,
         rows: RowNoise | None = None,
     ) -> None:
         self.widths, self.p, self.rows = widths, p, rows
-        self._counts, self._order = counts, order
+        self._weights, self._order = weights, order
 
     def redraw(self, users: Side, items: Side, variance: float, pool: RowPool, rng: np.random.Generator) -> None:
         """Draw whatever it is that ratings differ in, given both sides, and weigh the ratings by it."""
@@ -188,11 +188,11 @@ class RatingNoise:
         csr = users.csr
         errors = np.empty(csr.data.size)
         pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, errors)
-        if self.widths is not None:
-            own = errors if self.rows is None else errors * np.sqrt(self.rows.factors())
-            self.p = self.widths.draw(self.p, own, rng)
         if self.rows is not None:
             self.rows.redraw(self._by_width() * errors**2 / variance, rng)
+        if self.widths is not None:  # last: with the variance integrated out, which nothing may use before it is drawn
+            own = errors if self.rows is None else errors * np.sqrt(self.rows.factors())
+            self.p = self.widths.draw(self.p, own, rng)
         self.weigh(users, items)
 
     def weigh(self, users: Side, items: Side) -> None:
@@ -213,7 +213,7 @@ class RatingNoise:
         return NoiseDraw(variance, self.p, *rows)
 
     def _by_width(self) -> Floats:
-        return self._counts if self.widths is None else self.widths.weights(self.p)
+        return self._weights if self.widths is None else self.widths.weights(self.p)
 
 
 class Sampler:
@@ -248,13 +248,15 @@ class Sampler:
         self.users, self.items, self.variance, self.kept, self.noise = users, items, variance, kept, noise
         self._guess, self._means_from, self._pool, self.rng = guess, means_from, pool, rng
         self.n_swept = 0
+        #: How many ratings there are, before noise of their own weighs them.
+        self._counted = float(users.csr.row_weights().sum())
 
     def sweeps(self) -> Iterator[Sweep]:
         """The squared error of each sample on the training ratings; it levels off, and then fluctuates."""
         from boundrec.solvers.kernels import squared_errors
 
         users, items, pool, rng = self.users, self.items, self._pool, self.rng
-        errors, counted = np.empty(len(users.factors)), float(users.csr.row_weights().sum())
+        errors = np.empty(len(users.factors))
         prior = PRIOR_NOISE * self._guess
         while True:
             sweep = self.n_swept + 1
@@ -268,7 +270,7 @@ class Sampler:
             csr = users.csr
             pool.run(squared_errors, csr.indptr, csr, users.factors, items.factors, errors)
             total = float(errors.sum())
-            self.variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
+            self.variance = max((total + prior) / (2.0 * float(rng.gamma((self._counted + PRIOR_NOISE) / 2))), TINY)
             self.n_swept = sweep
             noise = NoiseDraw(self.variance) if self.noise is None else self.noise.drawn(self.variance)
             self.kept.see(sweep, Sample(of_users, of_items, noise))
