@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 
 from boundrec.arrays import Bools, Codes, Floats, ReadOnly
 from boundrec.data.columns import id_column, listed, pair_columns, short
@@ -100,6 +100,15 @@ class Features:
         indptr = np.append(matrix.indptr, matrix.indptr[-1])
         with_blank = csr_array((matrix.data, matrix.indices, indptr), shape=(len(self) + 1, matrix.shape[1]))
         return with_blank[codes], codes >= 0  # −1, somebody unknown, is the last row, which is blank
+
+    def updated(self, more: Features, ids: IdIndex) -> Features:
+        """What is known of some ids, by ``more`` where that tells, else by these; others of them are left out."""
+        old, known = self.rows_for(ids)
+        new, told = more.rows_for(ids)
+        place = np.arange(len(ids))
+        rows = np.where(told, len(ids) + place, place)[known | told]
+        matrix = csr_array(vstack([old, new], format="csr"))[rows]
+        return Features(IdIndex(ids.ids[known | told]), matrix, self.encoding)
 
     def only_here(self, ids: IdIndex) -> NDArray[Any]:
         """The ids that have features and are not among others: those whom nobody has rated."""
