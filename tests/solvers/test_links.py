@@ -158,6 +158,17 @@ def test_links_move_all_rows_and_a_typical_one_as_the_rated_ones_are_moved_on_av
     assert np.allclose(link.drawn().typical, wanted)
 
 
+def test_who_has_neither_ratings_nor_features_of_a_group_is_taken_for_typical_there():
+    rng = np.random.default_rng(0)
+    F, rated = rng.standard_normal((6, 5)), np.array([True, True, True, True, False, False])
+    F[2, 3:] = F[4, 3:] = 0.0
+    link = Links(csr_array(F), [3, 2], rated, 2)
+    link.matrix = rng.standard_normal((5, 2))
+    wanted = F @ link.matrix
+    wanted[4] += (F[:4, 3:] @ link.matrix[3:]).mean(axis=0)  # row 2 is rated: there, nothing says something
+    assert np.allclose(link.shifts(POOL), wanted)
+
+
 # --- who rated what -----------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ is a draw of it: few features by Cholesky, many by conjugate gradients on all co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -77,17 +78,27 @@ class Links:
         self._squares = np.bincount(self._rows.indices, self._rows.values**2, minlength=n)
         self._means = np.bincount(self._rows.indices, self._rows.values, minlength=n) / max(learnt_from.shape[0], 1)
         self._gram = (learnt_from.T @ learnt_from).toarray() if n <= FEW else None
+        #: Of each group: who has neither ratings nor anything in it, and is taken for typical there.
+        starts = np.concatenate(([0], np.cumsum(groups)))
+        parts = (features[:, first:last] for first, last in pairwise(starts.tolist()))
+        self._lacking = [np.flatnonzero(~rated & (np.diff(part.indptr) == 0)) for part in parts]
         self.strength, self.matrix = np.full(len(groups), FIRST_STRENGTH), np.zeros((n, width))
 
     def shifts(self, pool: RowPool) -> Floats:
         """F B: where the link moves the prior mean of each row."""
-        return self._times(self._all, self.matrix, pool)
+        moved = self._times(self._all, self.matrix, pool)
+        for rows, typical in zip(self._lacking, self._typical(), strict=True):
+            moved[rows] += typical
+        return moved
 
     def drawn(self) -> LinkDraw:
         """What was drawn last."""
+        return LinkDraw(self.matrix, self.strength, self._typical())
+
+    def _typical(self) -> Floats:
+        """Where each group moves the rows with ratings on average."""
         moved = self._means[:, None] * self.matrix
-        typical = np.array([np.einsum("fi->i", moved[self._group == one]) for one in range(len(self._groups))])
-        return LinkDraw(self.matrix, self.strength, typical)
+        return np.array([np.einsum("fi->i", moved[self._group == one]) for one in range(len(self._groups))])
 
     def scatter(self) -> tuple[Floats, int]:
         """Λ-weighted BᵀB, which is what the link's prior says of P, and the number of features behind it."""

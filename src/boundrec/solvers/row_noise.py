@@ -16,6 +16,13 @@ from boundrec.arrays import Codes, Floats
 
 #: ν of users and of items: how many ratings the guess that a row is like all others counts for.
 USERS_ALIKE, ITEMS_ALIKE = 5.0, 50.0
+ALIKE = {"user": USERS_ALIKE, "item": ITEMS_ALIKE}
+
+
+def expected(n: Floats, squares: Floats, alike: float) -> tuple[Floats, Floats]:
+    """E[a] given n ratings and their Σ α c b e², and 1/E[1/a], by which variances go: without ratings 1, (ν − 2)/ν."""
+    rate = alike + squares
+    return (alike + n) / rate, (alike + n - 2) / rate
 
 
 class RowNoise:
