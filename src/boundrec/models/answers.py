@@ -143,11 +143,11 @@ def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Float
         within = p[0] * H[:, 0] ** 2 + q[0] * W[:, 1] ** 2 + n_factors * p[1] * q[1]
         within += p[1] * dot_rows(H[:, 2:], H[:, 2:]) + q[1] * dot_rows(W[:, 2:], W[:, 2:])
         # That of the narrowest ranges beside the widest may pass all numbers, where it says no more than their ends do.
-        noise = np.minimum(fitted.found["noise"] * ranges.scale.noise(some), LARGEST)[:, None]
+        noise = (fitted.found["noise"] * ranges.scale.noise(some))[:, None] / np.sqrt(_steadiness(fitted, some))
         values, unknown = ranges.to_value(inner, some), some.unknown()
         if not ranges.scale.even and unknown.any():  # around what is answered for them
             values[unknown] += (_of_unknown(fitted, some.take(unknown)) - values[unknown].mean(axis=1))[:, None]
-        yield block, values, within[:, None] + noise**2 / _steadiness(fitted, some)
+        yield block, values, within[:, None] + np.minimum(noise, LARGEST) ** 2
 
 
 def _steadiness(fitted: Fitted, pairs: Pairs) -> Floats:

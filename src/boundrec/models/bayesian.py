@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike
 from boundrec.arrays import Bools, Floats, Reals
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.features import Features, read_features
-from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
 from boundrec.models.estimator import Callback
+from boundrec.models.feature_effects import feature_effects
 from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
@@ -157,12 +157,14 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         default="off",
         rule=one_of(Implicit),
         meaning='Whether the prior of rows follows who rated what, as far as it was trained on: that of ``"users"`` '
-        '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``.',
+        '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``. The model and its file then '
+        "hold n_kept · (n_factors + 1) numbers more for each item (sets of users), each user (sets of items) "
+        "and each feature.",
     )
     noise: Noise = setting(
         default="one",
         rule=one_of(Noise),
-        meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``.',
+        meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``: n_kept numbers for each.',
     )
     n_kept: int = setting(
         default=20,
@@ -181,6 +183,10 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "user_prior_precisions": "floats kept free free",
         "item_prior_means": "floats kept free",
         "item_prior_precisions": "floats kept free free",
+        "user_links": "optional links kept free",
+        "item_links": "optional links kept free",
+        "user_steadiness": "optional floats users kept",
+        "item_steadiness": "optional floats items kept",
         "noise_variances": "floats kept",
         "noise": "positive",
         "noise_shape": "optional floats quantiles",
@@ -222,7 +228,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         try:
             super().fit(X, y, lower=lower, upper=upper, **beside)
         finally:
-            self._given_features = self._features = MappingProxyType({})
+            for name in ("_given_features", "_features"):  # they belong to the fit, and files and copies to the model
+                vars(self).pop(name, None)
         if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2:
             ratings = self.fitted_.ratings
             by_user, found = self._read_parts(_known(ratings), *eval_set), self.eval_predictions_
@@ -242,12 +249,30 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
                 found[kind] = read
                 index[kind] = index[kind].extended(read.ids)
         self._features = found
-        return given.renumbered(index["user"], index["item"]) if self._features else given
+        return given.with_more_ids(index["user"], index["item"])
 
-    def _links(self, side: Side, kind: str, ids: IdIndex, n_others: int) -> Links | None:
+    def _learn(self, start: Fitted, held_out: Ratings | None, callback: Callback | None) -> Self:
+        """As every model; whoever has features is known from the start."""
+        sides: dict[str, Any] = {}
+        for kind, features in self._features.items():
+            side = start.side(kind)
+            sides[f"{kind}s"] = replace(side, trained=side.trained | features.rows_for(side.ids)[1])
+        return super()._learn(replace(start, **sides), held_out, callback)
+
+    def _links(self, side: Side, kind: str, start: Fitted) -> Links | None:
         """What is known of a side's rows besides their ratings, for its prior."""
-        n_rated = n_others if self.implicit in ("both", f"{kind}s") else 0
-        return links_of(ids, side.csr, self._features.get(kind), n_rated, self.n_factors + 1)
+        features, n_rated = self._features.get(kind), self._n_rated(kind, start)
+        return links_of(start.side(kind).ids, side.csr, features, n_rated, self.n_factors + 1)
+
+    def _n_rated(self, kind: str, start: Fitted) -> int:
+        """How many there are that a row of a side may have rated, where its prior is to know whom it did; else 0.
+
+        Those that only have features come last, and are in no set.
+        """
+        if self.implicit not in ("both", f"{kind}s"):
+            return 0
+        rated = start.seen.indices if kind == "user" else np.flatnonzero(np.diff(start.seen.indptr))
+        return int(rated.max()) + 1
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         chain = self._chain if self.warm_start else None
@@ -263,8 +288,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             mean = mean_share(start, users) / answers.bounded(start).slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
-        users.links = self._links(users, "user", start.users.ids, len(start.items.ids))
-        items.links = self._links(items, "item", start.items.ids, len(start.users.ids))
+        users.links, items.links = self._links(users, "user", start), self._links(items, "item", start)
         burn_in, kept = self._to_keep(start, chain)
         means_from = None if validation is None else burn_in + 1
         noise = self._rating_noise(start, guess, users.csr)
@@ -354,6 +378,13 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
                 for rows, column, magnitudes in balls
             ),
         }
+        for kind in ("user", "item"):
+            links, features = before.side(kind).links, self._features.get(kind)
+            known = None if links is None else links.features
+            same[f"{kind}_features"] = _names(known) == _names(features)
+            n_rated = 0 if links is None else links.n_rated
+            same[f"rated sets of {kind}s (implicit)"] = n_rated == self._n_rated(kind, start)
+        same["noise"] = (before.users.steadiness is not None) == (self.noise == "own")
         other = [name for name, holds in same.items() if not holds]
         if other:
             raise ValueError(
@@ -366,18 +397,14 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         sampler, course = _sampler(outcomes), outcomes[-1].course
         kept, earlier = sampler.kept.or_last(), sampler.earlier
         ranges, variances = _with_noise(answers.bounded(start), sampler.noise, kept)
-        features, n_others = self._features, {"user": len(start.items.ids), "item": len(start.users.ids)}
         sides: dict[str, Any] = {}
         for kind, own in (("user", kept.users), ("item", kept.items)):
-            n_rated = n_others[kind] if self.implicit in ("both", f"{kind}s") else 0
-            links = FittedLinks.of(own.links, features.get(kind), n_rated, np.dtype(self.dtype))
+            n_rated = self._n_rated(kind, start)
+            links = FittedLinks.of(own.links, self._features.get(kind), n_rated, np.dtype(self.dtype))
             steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
-            sides[f"{kind}s"] = replace(
-                _stacked(start.side(kind), own, at_the_end),
-                links=links,
-                steadiness=None if steady[0] is None else np.column_stack(steady).astype(self.dtype),
-                trained=start.side(kind).trained | _told(features.get(kind), start.side(kind).ids),
-            )
+            steadiness = None if steady[0] is None else np.column_stack(steady).astype(self.dtype)
+            stacked = _stacked(start.side(kind), own, at_the_end)
+            sides[f"{kind}s"] = replace(stacked, links=links, steadiness=steadiness)
         return replace(
             start,
             **sides,
@@ -549,6 +576,12 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "Standard deviation of a rating around its prediction, averaged over the kept samples.",
     )
 
+    feature_effects_ = learned(
+        feature_effects,
+        "What each feature of users and items does, as a list of (side, feature, on_ratings, spread, on_rows): "
+        "`FeatureEffect`.",
+    )
+
     @property
     def eval_predictions_(self) -> Floats:
         """What the mean over all sweeps, burn-in left out, predicts for the ``eval_set``, in its order."""
@@ -595,9 +628,8 @@ def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[
     return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
 
 
-def _told(features: Features | None, ids: IdIndex) -> Bools:
-    """Who has features."""
-    return np.zeros(len(ids), bool) if features is None else features.rows_for(ids)[1]
+def _names(features: Features | None) -> list[str] | None:
+    return None if features is None else features.names
 
 
 def _frame(fitted: Fitted) -> tuple[Frame, float | None]:

@@ -35,7 +35,7 @@ class FittedSide(ReadOnly):
     ids: IdIndex
     #: Means of their ratings, drawn towards the overall mean, on the scale that the model factorises.
     means: Floats
-    #: Who has a training rating.
+    #: Who has a training rating, or features.
     trained: Bools
     factors: Reals = field(default_factory=lambda: NO_FACTORS)
     #: Where factors have biases: those of each model that is averaged, a column each.

@@ -7,17 +7,21 @@ than how they rate). Only training ratings that count enter a set. :mod:`boundre
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from boundrec.arrays import Floats, ReadOnly, Reals
-from boundrec.data.features import Features
+from boundrec.arrays import Bools, Floats, ReadOnly, Reals
+from boundrec.data.columns import short
+from boundrec.data.features import Features, GraphEncoding
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr
 from boundrec.solvers.links import LinkDraw, Links
+
+#: The farthest that a feature of somebody new may be from the mean of the fit, in its spread there.
+FARTHEST = 1e6
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,41 @@ class FittedLinks(ReadOnly):
         """Those of each sample, but for their strengths, of which nothing is made any more."""
         return [LinkDraw(*both[:1], np.empty(0), both[1]) for both in zip(self.matrices, self.typical, strict=True)]
 
+    @property
+    def n_features(self) -> int:
+        """How many features there are beside those of sets."""
+        return int(self.matrices.shape[1]) - self.n_rated
+
+    def told(self, ids: IdIndex) -> Bools:
+        """Who has features."""
+        return np.zeros(len(ids), bool) if self.features is None else self.features.rows_for(ids)[1]
+
+    def encoded(self, given: Any, what: str, id_name: str | None) -> Features:
+        """Features of ids that come after the fit, made as those of the fit were."""
+        assert self.features is not None
+        encoding = self.features.encoding
+        found = encoding.encode(given, what, id_name)
+        if isinstance(encoding, GraphEncoding):  # those whom new ones are linked with keep the neighbours they had
+            new = encoding.neighbours.codes(found.ids.ids) < 0
+            if not new.any():
+                raise ValueError(f"{what} are a graph of nobody new: give the links of ids that were not in it at fit.")
+            found = replace(found, ids=IdIndex(found.ids.ids[new]), matrix=found.matrix[new])
+        _refuse_far(found, what)
+        return found
+
+    def with_features(self, more: Features, ids: IdIndex) -> FittedLinks:
+        """The same with what is known of some ids, now or since the fit."""
+        assert self.features is not None
+        return replace(self, features=self.features.updated(more, ids))
+
+    def without_sets(self) -> FittedLinks | None:
+        """The same where the other side has other rows, of which none was there at fit to be in a set."""
+        if not self.n_rated:
+            return self
+        if self.features is None:
+            return None
+        return replace(self, matrices=self.matrices[:, : self.n_features], typical=self.typical[:, :1], n_rated=0)
+
     def shifts(self, ids: IdIndex, csr: Csr) -> Iterator[Floats]:
         """Of each sample: where the prior of rows with these ids and ratings lies, beside that of a typical row.
 
@@ -72,6 +111,19 @@ class FittedLinks(ReadOnly):
                 moved[told] += (known @ matrix[first:last].astype(np.float64) - usual)[told]
                 first = last
             yield moved
+
+
+def _refuse_far(features: Features, what: str) -> None:
+    """Refuse numbers so far from those of the fit that nothing was learnt about the like."""
+    entries = features.matrix.tocoo()
+    far = ~(np.abs(entries.data) <= FARTHEST)
+    if far.any():
+        first = int(far.argmax())
+        one, name = features.ids.ids.item(entries.row[first]), features.names[entries.col[first]]
+        raise ValueError(
+            f"{what} have {entries.data[first]:.3g} for {name!r} of {short(one)}, in units of its spread at fit, where "
+            f"{FARTHEST:.0g} is the most: give it in the unit that it had then."
+        )
 
 
 def links_of(ids: IdIndex, csr: Csr, features: Features | None, n_rated: int, width: int) -> Links | None:
