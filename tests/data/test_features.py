@@ -247,6 +247,16 @@ def test_new_ids_have_the_neighbours_that_were_in_the_graph():
         encoding.encode(Graph([("x", "y")]))
 
 
+def test_what_is_known_of_ids_is_brought_up_to_date_and_of_others_it_stays():
+    features = read_features({"a": [1.0], "b": [2.0], "c": [3.0]})
+    more = features.encoding.encode({"b": [9.0], "new": [2.0]})
+    now = features.updated(more, IdIndex(np.array(["new", "nobody", "b", "a"], object)))
+    assert now.ids.ids.tolist() == ["new", "b", "a"]
+    spread = np.std([1, 2, 3])
+    assert now.rows_for(["a", "b", "new"])[0].toarray().ravel() == pytest.approx([-1 / spread, 7 / spread, 0])
+    assert not now.rows_for(["c"])[1].any()
+
+
 # --- laws ---------------------------------------------------------------------------------------------------
 
 numbers = st.one_of(st.none(), st.integers(-50, 50), st.floats(-1e6, 1e6))

@@ -7,7 +7,7 @@ from scipy import stats
 import naive
 from boundrec import BayesianMBMF
 from boundrec.solvers.gibbs import RatingNoise
-from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE, RowNoise
+from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE, RowNoise, expected
 
 
 def some_ratings(rng, n_users=5, n_items=4):
@@ -86,3 +86,12 @@ def test_whoever_rates_at_random_counts_less_and_is_predicted_with_less_certaint
     assert steadiness[:8].max() < steadiness[8:].min()
     _, std = model.predict(pairs, return_std=True)
     assert std[wild].min() > std[~wild].max()
+
+
+def test_the_noise_of_new_rows_is_what_their_draws_would_be_on_average():
+    rng, n, squares = np.random.default_rng(0), np.array([0.0, 3.0, 40.0]), np.array([0.0, 12.0, 20.0])
+    draws = rng.gamma((5 + n) / 2, 2 / (5 + squares), (400_000, 3))
+    mean, for_variances = expected(n, squares, 5.0)
+    assert mean == pytest.approx(draws.mean(axis=0), rel=0.01)
+    assert 1 / for_variances == pytest.approx((1 / draws).mean(axis=0), rel=0.02)
+    assert for_variances[0] == (5 - 2) / 5  # as answers have it for somebody unknown

@@ -35,6 +35,7 @@ from boundrec.ranges import Ranges
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own, widen_new
 from boundrec.ranges.magnitudes import check_ranges_fit, history_weight, magnitudes_of_new
 from boundrec.ranges.rules import Rule
+from boundrec.ranges.scale import Scale
 from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
 from boundrec.solvers.gibbs import NO_SHIFTS, KeptSide, Prior, Rows, draw_rows
@@ -404,19 +405,15 @@ class SampledRows:
         rng = np.random.default_rng(0)
         models = averaged_models(fitted, kind, rows, csr, self.n_factors, np.float64)
         shifts = self._shifts(fitted, kind, rows, csr)
-        before = fitted.side(kind).steadiness
+        before, counts = fitted.side(kind).steadiness, _counts(csr, answers.bounded(fitted).scale)
         steadiness: list[Floats] = []
         for (side, other), prior, variance, moved in zip(models, priors, variances, shifts, strict=True):
             given = prior, 1.0 / variance, pool, rng
             if before is not None:
-                own = before[rows][:, len(steadiness)].astype(np.float64)
-                by_others, entries = side.csr, side.csr.row_of_entry()
-                side.csr = by_others.weighed(own[entries])
-                drawn = draw_rows(side, other, *given, False, moved).rows
-                side.csr = by_others
-                squares = _squares(side, drawn, other, pool) / variance
-                own, for_answers = expected(csr.row_weights(), squares, ALIKE[kind])
-                side.csr = by_others.weighed(own[entries])
+                by_others, now = side, before[rows][:, len(steadiness)]
+                drawn = draw_rows(_weighed(by_others, now), other, *given, False, moved).rows
+                own, for_answers = expected(counts, _squares(by_others, drawn, other, pool) / variance, ALIKE[kind])
+                side = _weighed(by_others, own)
                 steadiness.append(for_answers)
             kept.add(draw_rows(side, other, *given, True, moved))
         learned = {"factors": kept.stacked(at_the_end=True), "biases": kept.biases(), "spread": kept.spread()}
@@ -429,6 +426,16 @@ class SampledRows:
         if side.links is None:
             return repeat(NO_SHIFTS, len(variances))
         return side.links.shifts(IdIndex(side.ids.ids[rows]), csr)
+
+
+def _weighed(side: Side, rows: Reals) -> Side:
+    """The same side, whose ratings count by what each row does."""
+    return replace(side, csr=side.csr.weighed(rows[side.csr.row_of_entry()]))
+
+
+def _counts(csr: Csr, scale: Scale) -> Floats:
+    """As how many ratings those of each row count; how wide their ranges are tells of their noise, not of them."""
+    return csr.row_weights() if scale.width is None else csr.sum_rows(csr.that_count().astype(np.float64))
 
 
 def _squares(side: Side, rows: Reals, other: Side, pool: RowPool) -> Floats:
