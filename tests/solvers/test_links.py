@@ -155,18 +155,34 @@ def test_links_move_all_rows_and_a_typical_one_as_the_rated_ones_are_moved_on_av
     link.matrix = rng.standard_normal((5, 2))
     assert np.allclose(link.shifts(POOL), F @ link.matrix)
     wanted = [(F[rated][:, part] @ link.matrix[part]).mean(axis=0) for part in (slice(3), slice(3, 5))]
-    assert np.allclose(link.drawn().typical, wanted)
+    assert np.allclose(link.drawn(POOL).typical, wanted)
 
 
-def test_who_has_neither_ratings_nor_features_of_a_group_is_taken_for_typical_there():
+def test_features_tell_of_rows_without_sets_what_goes_with_the_features():
+    """Sets that are the feature itself: then the feature alone says what both say of rows that have them."""
     rng = np.random.default_rng(0)
-    F, rated = rng.standard_normal((6, 5)), np.array([True, True, True, True, False, False])
-    F[2, 3:] = F[4, 3:] = 0.0
-    link = Links(csr_array(F), [3, 2], rated, 2)
-    link.matrix = rng.standard_normal((5, 2))
-    wanted = F @ link.matrix
-    wanted[4] += (F[:4, 3:] @ link.matrix[3:]).mean(axis=0)  # row 2 is rated: there, nothing says something
-    assert np.allclose(link.shifts(POOL), wanted)
+    feature = rng.choice([-1.0, 1.0], 400)[:, None]
+    F, rated = np.hstack([feature, np.hstack([feature, -feature]).clip(0)]), np.arange(400) < 390
+    link = Links(csr_array(F), [1, 2], rated, 3, sets=True)
+    link.matrix, link.strength = rng.standard_normal((3, 3)), np.full(2, 1e-6)
+    draw = link.drawn(POOL)
+    told = feature * draw.alone + draw.typical[1]
+    assert np.allclose(told[rated], (F @ link.matrix)[rated], atol=0.3)
+    by_sets = F[rated][:, 1:] @ link.matrix[1:]
+    assert np.allclose(draw.spread, np.cov(by_sets.T, bias=True, aweights=np.ones(390)))
+
+
+def test_without_features_sets_that_are_not_known_leave_their_spread_open():
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((6, 4)) * (rng.random((6, 4)) < 0.7)
+    F[:, 0] = 1.0
+    link = Links(csr_array(F), [4], np.ones(6, bool), 2, sets=True)
+    link.matrix = rng.standard_normal((4, 2))
+    draw, n = link.drawn(POOL), np.count_nonzero(F, axis=1)
+    assert draw.alone.shape == (0, 2)
+    moved, weights = F @ link.matrix, n / (n + n.mean())
+    assert np.allclose(draw.typical[0], np.average(moved, axis=0, weights=weights))
+    assert np.allclose(draw.spread, np.cov(moved.T, bias=True, aweights=weights))
 
 
 # --- who rated what -----------------------------------------------------------------------------------------

@@ -247,10 +247,16 @@ def _check_side(fitted: Fitted, kind: str) -> None:
     if links.n_rated > others or links.n_features != n_features or links.typical.shape[1] != groups:
         raise ValueError(f"its '{kind}_links' do not go with its features, or with those that may be in sets.")
     assert side.prior is not None
+    largest = [links.matrices, links.typical]
+    if links.alone is not None and links.precisions is not None:
+        if links.alone.shape[1] != n_features:
+            raise ValueError(f"its '{kind}_links' do not go with its features, or with those that may be in sets.")
+        _prior_variances(kind, side.prior.mean, links.precisions)
+        largest.append(links.alone)
     with np.errstate(over="ignore", invalid="ignore"):
         longest = 0.0 if links.features is None else float(np.abs(links.features.matrix.data).sum())
-        moved = (longest + np.sqrt(links.n_rated)) * float(np.abs(links.matrices).max()) + float(
-            np.abs(links.typical).max()
+        moved = (1 + longest + np.sqrt(links.n_rated)) * float(
+            np.max([np.abs(one).max(initial=0.0) for one in largest])
         )
         usable = moved <= LARGEST and np.isfinite(moved * float(np.abs(side.prior.precision).max()))
     if not usable:

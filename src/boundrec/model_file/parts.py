@@ -331,6 +331,9 @@ def _store_links(contents: Contents, name: str, links: FittedLinks) -> None:
     contents.values[name] = links.n_rated
     contents.add(f"{name}.matrices", links.matrices)
     contents.add(f"{name}.typical", links.typical)
+    if links.alone is not None and links.precisions is not None:
+        contents.add(f"{name}.alone", links.alone)
+        contents.add(f"{name}.precisions", links.precisions)
     for part, value in {} if links.features is None else links.features.to_parts().items():
         place = f"{name}.features.{part}"
         if isinstance(value, IdIndex):
@@ -348,7 +351,11 @@ def _restore_links(source: Source, name: str, kept: str, free: str) -> FittedLin
     features, place = None, f"{name}.features"
     if source.holds(f"{place}.indptr"):
         features = _restore_features(source, place)
-    return FittedLinks(matrices, typical, features, n_rated)
+    if not n_rated:
+        return FittedLinks(matrices, typical, features, n_rated)
+    alone = source.array(f"{name}.alone", FLOATS, kept, f"{name} features alone", free)
+    precisions = source.array(f"{name}.precisions", NUMBERS, kept, free, free)
+    return FittedLinks(matrices, typical, features, n_rated, alone, precisions)
 
 
 def _restore_features(source: Source, name: str) -> Features:

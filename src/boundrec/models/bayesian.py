@@ -359,7 +359,10 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         if chain:
             for side, of in ((users, self.fitted_.users), (items, self.fitted_.items)):
                 side.take_over(of.factors, of.biases, of.spread, _known(of.prior))
-                side.links += [] if of.links is None else of.links.draws()
+                if of.links is not None:
+                    side.links += of.links.draws()
+                    known = of.links.precisions
+                    side.precisions += list(_known(of.prior).precision if known is None else known)
             kept.noise += chain.noise
         return burn_in, kept
 
@@ -400,7 +403,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         sides: dict[str, Any] = {}
         for kind, own in (("user", kept.users), ("item", kept.items)):
             n_rated = self._n_rated(kind, start)
-            links = FittedLinks.of(own.links, self._features.get(kind), n_rated, np.dtype(self.dtype))
+            links = FittedLinks.of(own, self._features.get(kind), n_rated, np.dtype(self.dtype))
             steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
             steadiness = None if steady[0] is None else np.column_stack(steady).astype(self.dtype)
             stacked = _stacked(start.side(kind), own, at_the_end)

@@ -38,7 +38,7 @@ def _effects(fitted: Fitted, kind: str) -> list[FeatureEffect]:
     links, prior = side.links, side.prior
     if links is None or links.features is None or prior is None:
         return []
-    B = links.matrices[:, : links.n_features].astype(np.float64)
+    B = (links.matrices if links.alone is None else links.alone).astype(np.float64)
     on_rows = np.sqrt(np.einsum("sfi,sij,sfj->sf", B, prior.precision, B)).mean(axis=0)
     on_ratings = _in_ratings(fitted, B[:, :, 0])
     found = zip(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, Self, get_args
+from typing import Any, Literal, Protocol, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -392,6 +392,23 @@ class SampledRows:
         )
 
     def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
+        """Those who have sets by these, the others by what is known of them beside."""
+        side = fitted.side(kind)
+        links = side.links
+        if links is None or not links.n_rated:
+            return self._solve(fitted, kind, rows, csr, pool)
+        own, known = links.with_sets(csr), _prior(fitted, kind)
+        assert links.precisions is not None
+        by_sets = replace(side, prior=Prior(known.mean, links.precisions))
+        found: dict[str, Reals] = {}
+        for those, as_known in ((own, by_sets), (~own, replace(side, links=links.without_sets()))):
+            some, sides = np.flatnonzero(those), cast(Any, {f"{kind}s": as_known})
+            solved = self._solve(replace(fitted, **sides), kind, rows[some], csr.take(some), pool) if some.size else {}
+            for name, values in solved.items():
+                found.setdefault(name, np.empty((len(rows), *values.shape[1:]), values.dtype))[some] = values
+        return found
+
+    def _solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
         """Each sample's conditional mean, by its prior and noise.
 
         Where rows have a noise of their own a draw of each row comes first, whose errors tell of it; so do they tell

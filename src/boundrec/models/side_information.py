@@ -18,6 +18,7 @@ from boundrec.data.columns import short
 from boundrec.data.features import Features, GraphEncoding
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr
+from boundrec.solvers.gibbs import KeptSide
 from boundrec.solvers.links import LinkDraw, Links
 
 #: The farthest that a feature of somebody new may be from the mean of the fit, in its spread there.
@@ -38,24 +39,41 @@ class FittedLinks(ReadOnly):
         What is known of ids; None where nothing is.
     n_rated
         How many of the other side's rows may be in a set: those of the fit. 0 where there are no sets.
+    alone
+        With sets: what features say of a row whose set is not known, in place of their part of the matrices.
+    precisions
+        With sets: those of the prior of rows whose sets are known; the model's own prior is for the others.
     """
 
     matrices: Reals
     typical: Floats
     features: Features | None
     n_rated: int
+    alone: Reals | None = None
+    precisions: Floats | None = None
 
     @classmethod
-    def of(cls, draws: list[LinkDraw], features: Features | None, n_rated: int, dtype: Any) -> FittedLinks | None:
+    def of(cls, kept: KeptSide, features: Features | None, n_rated: int, dtype: Any) -> FittedLinks | None:
         """From what the sampler kept; None where it had no links."""
+        draws = kept.links
         if not draws:
             return None
-        matrices = np.array([draw.matrix for draw in draws], dtype)
-        return cls(matrices, np.array([draw.typical for draw in draws]), features, n_rated)
+        links = cls(
+            np.array([draw.matrix for draw in draws], dtype),
+            np.array([draw.typical for draw in draws]),
+            features,
+            n_rated,
+        )
+        if not n_rated:
+            return links
+        alone = np.array([draw.alone for draw in draws], dtype)
+        return replace(links, alone=alone, precisions=np.array(kept.precisions))
 
     def draws(self) -> list[LinkDraw]:
-        """Those of each sample, but for their strengths, of which nothing is made any more."""
-        return [LinkDraw(*both[:1], np.empty(0), both[1]) for both in zip(self.matrices, self.typical, strict=True)]
+        """Those of each sample, but for their strengths and spreads, of which nothing is made any more."""
+        alone = [None] * len(self.matrices) if self.alone is None else self.alone
+        of_each = zip(self.matrices, self.typical, alone, strict=True)
+        return [LinkDraw(matrix, np.empty(0), typical, told) for matrix, typical, told in of_each]
 
     @property
     def n_features(self) -> int:
@@ -90,7 +108,12 @@ class FittedLinks(ReadOnly):
             return self
         if self.features is None:
             return None
-        return replace(self, matrices=self.matrices[:, : self.n_features], typical=self.typical[:, :1], n_rated=0)
+        assert self.alone is not None
+        return FittedLinks(self.alone, self.typical[:, :1], self.features, 0)
+
+    def with_sets(self, csr: Csr) -> Bools:
+        """Which rows with these ratings have a set."""
+        return np.diff(rated_sets(csr, self.n_rated).indptr) > 0
 
     def shifts(self, ids: IdIndex, csr: Csr) -> Iterator[Floats]:
         """Of each sample: where the prior of rows with these ids and ratings lies, beside that of a typical row.
@@ -145,7 +168,8 @@ def links_of(ids: IdIndex, csr: Csr, features: Features | None, n_rated: int, wi
         parts.append(rated_sets(csr, n_rated))
     if not parts:
         return None
-    return Links(csr_array(hstack(parts, format="csr")), [part.shape[1] for part in parts], counting(csr), width)
+    groups = [part.shape[1] for part in parts]
+    return Links(csr_array(hstack(parts, format="csr")), groups, counting(csr), width, n_rated > 0)
 
 
 def counting(csr: Csr) -> Any:

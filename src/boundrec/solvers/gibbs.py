@@ -9,7 +9,7 @@ samples then predict as well as many. The mean of a distribution within a ball l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,8 @@ class Draws(NamedTuple):
     means: Reals
     spread: Floats
     link: LinkDraw | None = None
+    #: Of the prior of rows whose sets are known, which leaves less open than ``prior``.
+    precision: Floats | None = None
 
     def best(self) -> Reals:
         """The means; a draw stands for its mean where that was not asked for."""
@@ -67,9 +69,31 @@ def sample_side(
     rated = links.rated
     prior = draw_prior((rows - links.shifts(pool))[rated], rng, *links.scatter())
     links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
-    draws, link = draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool)), links.drawn()
+    draws = draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool))
+    link = links.drawn(pool)
     typical = Prior(prior.mean + link.typical.sum(axis=0), prior.precision)
-    return draws._replace(prior=typical, link=link)
+    if link.spread is not None:
+        wider: Floats = np.linalg.inv(np.linalg.inv(prior.precision) + link.spread).astype(np.float64)
+        typical = typical._replace(precision=(wider + wider.T) / 2)
+    draws = draws._replace(prior=typical, link=link, precision=prior.precision)
+    return draws if rated.all() or not links.sets else _with_cold(draws, side, other, precision, pool, rng)
+
+
+def _with_cold(
+    draws: Draws, side: Side, other: Side, precision: float, pool: RowPool, rng: np.random.Generator
+) -> Draws:
+    """The same with rows that nobody rated, and whose sets are not known, drawn by what their features say alone."""
+    links, link = side.links, draws.link
+    assert links is not None
+    assert link is not None
+    cold = np.flatnonzero(~links.rated)
+    shifts = links.shifts_alone(link, pool)[cold]
+    some = replace(side, csr=side.csr.take(cold), radius=side.radius[cold], factors=side.factors[cold])
+    drawn = draw_rows(some, other, draws.prior, precision, pool, rng, len(draws.means) > 0, shifts)
+    for whole, part in ((draws.rows, drawn.rows), (draws.means, drawn.means), (draws.spread, drawn.spread)):
+        if len(part):
+            whole[cold] = part
+    return draws
 
 
 def draw_rows(
@@ -119,6 +143,11 @@ def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.
     root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
     mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
     return Prior(np.asarray(mean), np.asarray(P))
+
+
+def _given(value: Floats | None) -> Floats:
+    assert value is not None
+    return value
 
 
 def held_by(side: Side) -> int:
@@ -293,6 +322,7 @@ class KeptSide:
         self._spread = np.zeros((n_rows, 2))
         self._priors: list[Prior] = []
         self.links: list[LinkDraw] = []
+        self.precisions: list[Floats] = []
         self._n_factors, self._held, self._bias = n_factors, held, 1 - held
 
     def add(self, draws: Draws) -> None:
@@ -307,6 +337,7 @@ class KeptSide:
         self._priors.append(draws.prior)
         if draws.link is not None:
             self.links.append(draws.link)
+            self.precisions.append(_given(draws.precision))
 
     def alone(self, draws: Draws) -> KeptSide:
         """One sample by itself."""

@@ -13,12 +13,11 @@ is a draw of it: few features by Cholesky, many by conjugate gradients on all co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from boundrec.arrays import Bools, Floats
 from boundrec.solvers.threads import RowPool
@@ -46,11 +45,17 @@ class Sparse(NamedTuple):
 
 
 class LinkDraw(NamedTuple):
-    """B as it was drawn, the strength of each group, and where each group moves the rows with ratings on average."""
+    """B as it was drawn, the strength of each group, and where each group moves the rows with ratings on average.
+
+    With sets, there are rows of which these are not known. ``alone`` then is what features say of such a row: their own
+    part of B, and what they let expect of its set. ``spread`` is the covariance of where sets move rows.
+    """
 
     matrix: Floats
     strength: Floats
     typical: Floats
+    alone: Floats | None = None
+    spread: Floats | None = None
 
 
 class Links:
@@ -66,9 +71,13 @@ class Links:
         The rows with ratings, from which alone the link is learnt.
     width
         How many coordinates a row has.
+    sets
+        Whether the last group is of sets, of which nothing is known of rows without ratings.
     """
 
-    def __init__(self, features: csr_array, groups: Sequence[int], rated: Bools, width: int) -> None:
+    def __init__(
+        self, features: csr_array, groups: Sequence[int], rated: Bools, width: int, sets: bool = False
+    ) -> None:
         self.rated, self._groups = rated, np.asarray(groups)
         learnt_from = features[rated]
         self._all, self._rows = Sparse.of(features), Sparse.of(learnt_from)
@@ -76,29 +85,49 @@ class Links:
         n = features.shape[1]
         self._group = np.repeat(np.arange(len(groups)), groups)
         self._squares = np.bincount(self._rows.indices, self._rows.values**2, minlength=n)
-        self._means = np.bincount(self._rows.indices, self._rows.values, minlength=n) / max(learnt_from.shape[0], 1)
+        n_told = n - groups[-1] if sets else n
+        self._weights = _telling(learnt_from[:, n_told:]) if sets else np.ones(learnt_from.shape[0])
+        self._means = learnt_from.T @ self._weights / max(len(self._weights), 1)
         self._gram = (learnt_from.T @ learnt_from).toarray() if n <= FEW else None
-        #: Of each group: who has neither ratings nor anything in it, and is taken for typical there.
-        starts = np.concatenate(([0], np.cumsum(groups)))
-        parts = (features[:, first:last] for first, last in pairwise(starts.tolist()))
-        self._lacking = [np.flatnonzero(~rated & (np.diff(part.indptr) == 0)) for part in parts]
+        self.sets, self._n_told, self._regression = sets, n_told, None
+        if sets and n_told:
+            self._told = Sparse.of(features[:, :n_told])
+            weighed = csr_array(diags_array(np.sqrt(self._weights)) @ learnt_from[:, :n_told])
+            self._regression = Links(weighed, groups[:-1], np.ones(len(self._weights), bool), width)
         self.strength, self.matrix = np.full(len(groups), FIRST_STRENGTH), np.zeros((n, width))
 
     def shifts(self, pool: RowPool) -> Floats:
         """F B: where the link moves the prior mean of each row."""
-        moved = self._times(self._all, self.matrix, pool)
-        for rows, typical in zip(self._lacking, self._typical(), strict=True):
-            moved[rows] += typical
-        return moved
+        return self._times(self._all, self.matrix, pool)
 
-    def drawn(self) -> LinkDraw:
+    def shifts_alone(self, draw: LinkDraw, pool: RowPool) -> Floats:
+        """With sets: where features alone move the prior mean of each row beside that of a typical one."""
+        if draw.alone is None or not len(draw.alone):
+            return np.zeros((len(self.rated), self.matrix.shape[1]))
+        return np.asarray(self._times(self._told, draw.alone, pool) - draw.typical[:-1].sum(axis=0))
+
+    def drawn(self, pool: RowPool) -> LinkDraw:
         """What was drawn last."""
-        return LinkDraw(self.matrix, self.strength, self._typical())
-
-    def _typical(self) -> Floats:
-        """Where each group moves the rows with ratings on average."""
         moved = self._means[:, None] * self.matrix
-        return np.array([np.einsum("fi->i", moved[self._group == one]) for one in range(len(self._groups))])
+        typical = np.array([np.einsum("fi->i", moved[self._group == one]) for one in range(len(self._groups))])
+        draw = LinkDraw(self.matrix, self.strength, typical)
+        return self._with_unknown_sets(draw, pool) if self.sets else draw
+
+    def _with_unknown_sets(self, draw: LinkDraw, pool: RowPool) -> LinkDraw:
+        """What features let expect of rows whose sets are not known, and what they leave open.
+
+        Where sets move the rated rows is regressed on the features, for these may go with the sets: then they say more
+        of a row without a set than of one with it.
+        """
+        by_sets, alone = self._times(self._rows, self.matrix, pool), self.matrix[: self._n_told]
+        if self._regression is not None:
+            by_sets -= self._times(self._told, alone, pool)[self.rated]
+        by_sets = np.sqrt(self._weights)[:, None] * (by_sets - draw.typical[-1])
+        spread = np.einsum("ni,nj->ij", by_sets, by_sets) / max(len(by_sets), 1)
+        if self._regression is not None:
+            right = self._times(self._regression._columns, by_sets, pool)
+            alone = alone + self._regression.solved(right, pool)
+        return draw._replace(alone=alone, spread=spread)
 
     def scatter(self) -> tuple[Floats, int]:
         """Λ-weighted BᵀB, which is what the link's prior says of P, and the number of features behind it."""
@@ -158,6 +187,17 @@ class Links:
         out = np.empty((len(matrix.indptr) - 1, dense.shape[1]))
         pool.run(sparse_products, matrix.indptr, matrix, np.ascontiguousarray(dense), out)
         return out
+
+
+def _telling(sets: csr_array) -> Floats:
+    """What each row counts where somebody typical is made of all: n/(n + the mean of n), and 1 on average.
+
+    Sets of one or two say next to nothing of tastes, but much of how few care; and those whom people will meet, and
+    rate, are more like those with many ratings than like a row taken at random.
+    """
+    n = np.diff(sets.indptr).astype(np.float64)
+    counts = n / np.maximum(n + n.mean(), 1.0)
+    return np.asarray(counts / max(counts.mean(), np.finfo(float).tiny))
 
 
 def _coloured(root: Floats, noise: Floats) -> Floats:
