@@ -180,7 +180,7 @@ def present(sampler):
     for name, draws, side in (("users", sample.users, sampler.users), ("items", sample.items, sampler.items)):
         link = draws.link
         found[f"{name} m"] = draws.prior.mean - (0 if link is None else link.typical.sum(axis=0))
-        found[f"{name} P"] = draws.prior.precision
+        found[f"{name} P"] = draws.prior.precision if draws.precision is None else draws.precision
         found[f"{name} λ"] = np.empty(0) if link is None else link.strength
         found[f"{name} B"] = np.empty((0, 2)) if link is None else link.matrix
         found[f"{name} x"] = np.delete(draws.rows, side.held, axis=1) / side.radius[:, None]

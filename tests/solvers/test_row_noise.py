@@ -6,8 +6,12 @@ from scipy import stats
 
 import naive
 from boundrec import BayesianMBMF
+from boundrec.data.ratings import Csr
+from boundrec.solvers import Side
 from boundrec.solvers.gibbs import RatingNoise
+from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE, RowNoise, expected
+from boundrec.solvers.threads import RowPool
 
 
 def some_ratings(rng, n_users=5, n_items=4):
@@ -34,6 +38,36 @@ def test_rows_have_the_gamma_distribution_of_their_squared_errors():
         shares.append(np.concatenate(both))
     assert min(stats.kstest(row, "uniform").pvalue for row in np.array(shares).T) > 1e-3
     assert np.array_equal(noise.factors(), noise.of_users[users] * noise.of_items[items])
+
+
+def test_noise_of_rows_its_growth_and_the_variance_have_their_priors_where_ratings_are_simulated_anew():
+    """Draw all of them given errors and errors given them, in turn, as Geweke (2004) does; factors are nothing.
+
+    The variance is integrated out where p is drawn: it would be wrong to use it for a_i before it is drawn anew.
+    """
+    rng = np.random.default_rng(0)
+    users, items = np.repeat([0, 1], 3), np.tile([0, 1, 2], 2)
+    half, ones, guess, prior = np.array([0.02, 1.0, 50.0, 0.02, 1.0, 50.0]), np.ones(6), 0.7, 4.0
+    csr = Csr(np.array([0, 3, 6]), items.astype(np.int32), ones, ones)
+    by_user, by_item = (Side(csr, np.ones(n), np.zeros((n, 1))) for n in (2, 3))
+    noise = RatingNoise(
+        ones, np.arange(6), NoiseGrowth(half, ones, prior, guess), 0.5, RowNoise(users, items, ones, 2, 3)
+    )
+    noise.weigh(by_user, by_item)
+    variance, seen, pool = guess, [], RowPool(1, 6)
+    for _ in range(24_000):
+        errors = rng.standard_normal(6) * np.sqrt(variance / by_user.csr.weights)
+        by_user.csr = by_user.csr._replace(data=errors)
+        noise.redraw(by_user, by_item, variance, pool, rng)
+        variance = (by_user.csr.weights @ errors**2 + prior * guess) / (2 * rng.gamma((6 + prior) / 2))
+        seen.append((noise.p, 1 / variance, *noise.rows.of_users, *noise.rows.of_items))
+    known = [stats.uniform(), stats.gamma(prior / 2, scale=2 / (prior * guess))]
+    known += [stats.gamma(alike / 2, scale=2 / alike) for alike in [USERS_ALIKE] * 2 + [ITEMS_ALIKE] * 3]
+    shares = np.column_stack([one.cdf(own) for one, own in zip(known, np.array(seen).T, strict=True)])
+    assert min(stats.kstest(own, "uniform").pvalue for own in shares[::24].T) > 1e-3
+    apart = np.einsum("ni,nj->nij", shares - 0.5, shares - 0.5)[:, *np.triu_indices(7, 1)]  # all are independent
+    batches = apart.reshape(40, -1, apart.shape[1]).mean(axis=1)
+    assert np.abs(batches.mean(axis=0) / batches.std(axis=0, ddof=1) * np.sqrt(40)).max() < 4.5
 
 
 X = np.argwhere(np.random.default_rng(5).random((12, 9)) < 0.7)
