@@ -133,7 +133,7 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
 
     @classmethod
     def as_in_paper(cls, n_factors: int = 10, *, form: Form = "n", **settings: Any) -> Self:
-        """MBMF with the paper's settings: sphere, gradient descent on angles, two dynamic steps from 0.1, 500 iterations.
+        """MBMF with the paper's settings: sphere, descent on angles, two dynamic steps from 0.1, 500 iterations.
 
         The paper does not say where its random angles lie. They start from random non-negative directions here, the
         reading that gives most of its figures and remarks again ("The paper's experiments, run again" has the study);
