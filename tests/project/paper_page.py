@@ -10,8 +10,8 @@ from boundrec.report import number
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "paper-results.md"
-#: What stands between these two lines is written from the table of that name in the report.
-TABLE = re.compile(r"(<!-- from the results: (\w+) -->\n).*?(<!-- until here -->)", re.DOTALL)
+#: What stands between these two lines is the table of that name in the report, or what it notes about its folds.
+TABLE = re.compile(r"(<!-- from the results: (notes of )?(\w+) -->\n).*?(<!-- until here -->)", re.DOTALL)
 #: <!-- file.csv: columns --> before a table: where its figures come from. {} in a column's name stands for the heading
 #: of the table, and the figures of several columns stand in one entry with " / " between them.
 FIGURES = re.compile(r"^<!-- (?P<file>\w+\.csv): (?P<columns>.+) -->\n(?P<table>(?:\|.*\n)+)", re.MULTILINE)
@@ -28,6 +28,11 @@ def as_markdown(table):
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def notes(table):
+    """What a reader has to know of the rows."""
+    return "".join(f"{note}\n" for note in table.notes)
+
+
 def entry(cell):
     if not isinstance(cell, Figure):
         return cell.replace("|", "\\|")
@@ -37,8 +42,10 @@ def entry(cell):
 
 def with_figures(found, folder):
     """A table with the figures of its file, at as many digits as it shows."""
-    with (folder / found["file"]).open(encoding="utf-8") as file:
-        rows = {next(iter(row.values())): row for row in csv.DictReader(file)}
+    rows = {}
+    if (folder / found["file"]).exists():
+        with (folder / found["file"]).open(encoding="utf-8") as file:
+            rows = {next(iter(row.values())): row for row in csv.DictReader(file)}
     head, rule, *lines = found["table"].splitlines()
     headings = [one.strip() for one in head.strip("|").split("|")][1:]
     columns = found["columns"].split(", ")
@@ -60,7 +67,7 @@ def rounded(shown, value):
 
 def written(page, known, folder=DOCS / "results"):
     """The page with its tables written anew."""
-    page = TABLE.sub(lambda found: f"{found[1]}{as_markdown(known[found[2]])}{found[3]}", page)
+    page = TABLE.sub(lambda found: f"{found[1]}{(notes if found[2] else as_markdown)(known[found[3]])}{found[4]}", page)
     return FIGURES.sub(lambda found: with_figures(found, folder), page)
 
 

@@ -140,8 +140,8 @@ def best_reading(known):
 
 
 def prose(page):
-    """The page's sentences, without tables, comments, headings and code."""
-    text = re.sub(r"<!--.*?-->", "", page, flags=re.DOTALL)
+    """The page's sentences, without headings, tables and what is written from the results."""
+    text = re.sub(r"<!--.*?-->", "", paper_page.TABLE.sub("", page), flags=re.DOTALL)
     blocks = [" ".join(block.split()) for block in text.split("\n\n")]
     blocks = [block for block in blocks if block and not block.startswith(("|", "#"))]
     return [one for block in blocks for one in re.split(r"(?<=[.:])\s+(?=[A-Z*`\"])", block)]

@@ -110,6 +110,7 @@ class Table:
     ratios: bool = True  # whether ours over the paper's means anything
     breaks: Sequence[str] = ()  # rows, by their first entry, that begin a new group
     notes: Sequence[str] = ()  # what a reader has to know of the rows, a paragraph each
+    words: bool = False  # sentences instead of figures: they break, and on a narrow screen stand below each other
 
 
 @dataclass

@@ -66,8 +66,14 @@ def _spanned(name: str, **more: Any) -> Callable[[Conditions], Any]:
     return lambda c: model(c.n_factors, bounds=c.span, max_iter=MAX_ITER, random_state=c.seed, **more)
 
 
-def _as_in_paper(form: Form, **more: Any) -> Callable[[Conditions], Any]:
-    return lambda c: MBMF.as_in_paper(c.n_factors, form=form, bounds=c.bounds, random_state=c.seed, **more)
+def _as_in_paper(form: Form) -> Callable[[Conditions], Any]:
+    return lambda c: MBMF.as_in_paper(c.n_factors, form=form, bounds=c.bounds, random_state=c.seed)
+
+
+def _in_one_range(form: Form) -> Callable[[Conditions], Any]:
+    """The same between both ends for everybody."""
+    one: dict[str, Any] = {"form": form, "magnitudes": "range"}
+    return lambda c: MBMF.as_in_paper(c.n_factors, bounds=c.span, random_state=c.seed, **one)
 
 
 def _exact(form: Form, constraint: Constraint, magnitudes: MagnitudeRule) -> Callable[[Conditions], Any]:
@@ -93,8 +99,8 @@ OURS: dict[str, Method] = {
 }
 #: The same with one range for all, so that what individual ranges are worth can be told from the rest.
 ONE_RANGE: dict[str, Method] = {
-    "MBMF-n, one range": Method(_as_in_paper("n", magnitudes="range"), cost=5e-9),
-    "MBMF-c, one range": Method(_as_in_paper("c", magnitudes="range"), cost=5e-9),
+    "MBMF-n, one range": Method(_in_one_range("n"), cost=5e-9),
+    "MBMF-c, one range": Method(_in_one_range("c"), cost=5e-9),
 }
 #: The same model solved exactly, and the exact ball with magnitudes that keep the declared bounds.
 EXACT: dict[str, Method] = {

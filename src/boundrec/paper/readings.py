@@ -407,4 +407,5 @@ def _remarks(scores: Mapping[str, Score]) -> Table:
         under = [label for label, own in scores.items() if remark in own.holding]
         rows.append([remark, f"{len(under)} of {len(scores)}", " · ".join(under)])
     columns = ["remark of the paper", "readings under which it holds", "which"]
-    return Table("readings_remarks", "The paper's remarks, and the readings under which each holds", columns, rows)
+    caption = "The paper's remarks, and the readings under which each holds"
+    return Table("readings_remarks", caption, columns, rows, words=True)

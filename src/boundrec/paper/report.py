@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from boundrec.files import whole_file
-from boundrec.paper import Figure, Section, Table
+from boundrec.paper import Figure, Section, Table, count_of
 from boundrec.report import document, figure, number, sections
 
 
@@ -97,7 +97,7 @@ def _introduction(quick: bool) -> str:
 
 def _machine(makers: Sequence[Mapping[str, Any]], n_planned: int) -> str:
     lines = dict.fromkeys(
-        f"{maker['cpu']}, {maker['cores']} cores, {maker['system']}; "
+        f"{maker['cpu']}, {count_of(maker['cores'], 'core')}, {maker['system']}; "
         + ", ".join(f"{name} {version}" for name, version in maker["versions"].items())
         for maker in makers
     )
@@ -130,10 +130,9 @@ def _table(table: Table) -> str:
     rows = "".join(_row(row, row[0] in table.breaks, table.ratios) for row in table.rows)
     caption = escape(table.caption)
     notes = "".join(f"<p>{unbroken(escape(note))}</p>" for note in table.notes)
-    inner = (
-        f"{notes}<div class='scroll'><table><thead>{f'<tr>{groups}</tr>' if groups else ''}<tr>{heads}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    head = f"<thead>{f'<tr>{groups}</tr>' if groups else ''}<tr>{heads}</tr></thead>"
+    kind = " class=sentences" if table.words else ""
+    inner = f"{notes}<div class='scroll'><table{kind}>{head}<tbody>{rows}</tbody></table></div>"
     if table.folded:
         return f"<details><summary>{caption}</summary>{inner}</details>"
     return f"<h3>{caption}</h3>{inner}"

@@ -84,6 +84,12 @@ tr.break > * { border-top: 2px solid var(--line); }
 .findings { background: var(--tint); border-left: 4px solid var(--accent); border-radius: 4px; max-width: 80ch;
  margin: .8rem 0; padding: .6rem 1rem .6rem 2rem; }
 td.words { white-space: normal; text-align: left; min-width: 9rem; }
+.sentences th, .sentences td { white-space: normal; text-align: left; min-width: 6rem; }
+@media (max-width: 40rem) {
+ .sentences thead { display: none; }
+ .sentences tr, .sentences th, .sentences td { display: block; border: 0; padding: .1rem .6rem; }
+ .sentences tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
+}
 .absent { color: var(--soft); font-style: italic; }
 details { margin: 1rem 0; } summary { cursor: pointer; color: var(--accent); margin-bottom: .4rem; }
 .machine { background: var(--tint); border-radius: 6px; padding: .1rem .9rem; font-size: .88rem; }
