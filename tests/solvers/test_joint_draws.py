@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.stats import chisquare
+from threadpoolctl import threadpool_limits
 
 import naive
 from boundrec.data.ratings import Csr
@@ -24,6 +25,14 @@ from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.links import Links
 from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Matrices of two rows are no work for several threads, which would wait for each other."""
+    with threadpool_limits(1):
+        yield
+
 
 #: Three users who rated, one who did not, and two items; each row has a bias and one factor.
 USERS, ITEMS = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 0, 1])
