@@ -430,3 +430,74 @@ def unlead(y, reach, below, above):
         middle = (low + high) / 2
         low, high = (middle, high) if lead(middle, reach, below, above) < y else (low, middle)
     return (low + high) / 2
+
+
+# --- side information and noise of rows' own --------------------------------------------------------------------------
+
+
+def sparse_product(indptr, indices, values, dense):
+    """A sparse matrix in row order times a dense one."""
+    out = np.zeros((len(indptr) - 1, dense.shape[1]))
+    for i in range(len(out)):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[i] += values[p] * dense[indices[p]]
+    return out
+
+
+def link_solution(F, strengths, right):
+    """(FᵀF + Λ)⁻¹ of the right side, densely; a strength for each feature."""
+    return np.linalg.solve(F.T @ F + np.diag(strengths), right)
+
+
+def rated_set(row, n_columns):
+    """1/√n at each of the n columns of a row's pairs with a weight above 0; pairs are {column: weight}."""
+    counted = [column for column, weight in row.items() if weight > 0 and column < n_columns]
+    f = np.zeros(n_columns)
+    f[counted] = 1 / np.sqrt(max(len(counted), 1))
+    return f
+
+
+def row_noise_rates(users, squares, others, alike, n_users):
+    """(ν + Σ_j α c_ij b_j e_ij²)/2 of each user; squares are α c e² of each rating, others its b_j."""
+    total = np.full(n_users, float(alike))
+    for user, square, other in zip(users, squares, others, strict=True):
+        total[user] += square * other
+    return total / 2
+
+
+def priors_and_rows(F, groups, rated, radius, n_draws, rng):
+    """One side of the model from its prior, many times: m, P, λ, B and the rows, of which all lie in the ball.
+
+    P ~ Wishart(D, I), m ~ N(0, (2P)⁻¹), λ ~ Gamma(1, 1) for each group, B_f ~ N(0, (λP)⁻¹), x_i ~ N(m + Bᵀf_i, P⁻¹),
+    for D = 2. Draws with a rated row outside are rejected whole, hyper-parameters included; rows that nobody rated tell
+    nothing of the prior, and are drawn until they are inside.
+    """
+    found, n_found = [], 0
+    n_rows, group = len(F), np.repeat(np.arange(len(groups)), groups)
+    while n_found < n_draws:
+        n = 20_000
+        # Bartlett: P = A Aᵀ with A = [[√χ²₂, 0], [N, √χ²₁]]
+        A = np.zeros((n, 2, 2))
+        A[:, 0, 0], A[:, 1, 1] = np.sqrt(rng.chisquare(2, n)), np.sqrt(rng.chisquare(1, n))
+        A[:, 1, 0] = rng.standard_normal(n)
+        root = np.linalg.inv(A).transpose(0, 2, 1)  # root rootᵀ = P⁻¹
+
+        def normal(size, root=root):
+            return np.einsum("nij,nkj->nki", root, rng.standard_normal((len(root), size, 2)))
+
+        m = normal(1)[:, 0] / np.sqrt(2)
+        strengths = rng.gamma(1.0, size=(n, len(groups)))
+        B = normal(len(group)) / np.sqrt(strengths[:, group, None])
+        centres = m[:, None] + np.einsum("if,nfk->nik", F, B)
+        x = centres + normal(n_rows)
+        inside = np.linalg.norm(x, axis=2) <= radius
+        kept = inside[:, rated].all(axis=1)
+        A, root, m, strengths, B, centres, x = (each[kept] for each in (A, root, m, strengths, B, centres, x))
+        inside = inside[kept] | rated
+        for number, row in zip(*np.nonzero(~inside), strict=True):
+            while np.linalg.norm(x[number, row]) > radius:
+                tries = centres[number, row] + rng.standard_normal((100, 2)) @ root[number].T
+                x[number, row] = tries[np.argmax(np.linalg.norm(tries, axis=1) <= radius)]
+        found.append((m, A @ A.transpose(0, 2, 1), strengths, B, x))
+        n_found += len(m)
+    return tuple(np.concatenate(each)[:n_draws] for each in zip(*found, strict=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from boundrec.registry import MODELS
 
 if TYPE_CHECKING:
+    from boundrec.data.features import Graph
     from boundrec.data.ratings import Ratings
     from boundrec.model_file import load
     from boundrec.models.bayesian import BayesianMBMF
@@ -31,6 +32,7 @@ __all__ = [
     "BayesianMBMF",
     "BoundedSVD",
     "CCDPlusPlus",
+    "Graph",
     "PerItem",
     "PerPair",
     "PerUser",
@@ -43,6 +45,7 @@ __all__ = [
 
 #: Where each public name lives. It is imported when first asked for: ``boundrec --help`` need not wait for SciPy.
 _HOMES = {one.name: one.home for one in MODELS} | {
+    "Graph": "boundrec.data.features",
     "PerItem": "boundrec.ranges.rules",
     "PerPair": "boundrec.ranges.rules",
     "PerUser": "boundrec.ranges.rules",

@@ -795,3 +795,29 @@ def test_what_is_refused_carries_how_many_which_rows_and_whose():
     found = refused.value
     assert (found.flaw, found.count, found.total, found.rows, found.value) == ("bounds", 2, 3, (1,), 2.0)  # in row 1
     assert found.pair == (7, 2)
+
+
+# --- ids that nobody rated ----------------------------------------------------------------------------------
+
+
+def test_ids_that_nobody_rated_follow_those_that_there_are():
+    ratings = Ratings.read(pd.DataFrame(PAIRS, columns=["user", "item"]), VALUES)
+    users, items = (index.extended(IdIndex(np.array(["new"], object))) for index in (ratings.users, ratings.items))
+    more = ratings.with_more_ids(users, items)
+    assert (more.n_users, more.n_items, more.n_ratings) == (4, 4, 5)
+    assert more.names == ("user", "item")
+    again = ratings.renumbered(users, items)
+    for side in ("by_user", "by_item"):
+        assert all(np.array_equal(*both) for both in zip(getattr(more, side), getattr(again, side), strict=True))
+
+
+def test_no_ratings_of_anybody_can_be_given_ids():
+    ids = IdIndex(np.array([3, 5]))
+    none = Ratings.none(ranged=True).renumbered(ids, ids)
+    assert (none.n_users, none.n_items, none.n_ratings, len(none.ends.lower)) == (2, 2, 0, 0)
+
+
+def test_entries_count_as_often_as_they_are_weighed():
+    csr = Ratings.read(PAIRS, VALUES).by_user
+    assert csr.weighed(np.arange(5.0)).weights.tolist() == [0, 1, 2, 3, 4]
+    assert csr.weighed(np.arange(5.0)).weighed(np.full(5, 2.0)).weights.tolist() == [0, 2, 4, 6, 8]

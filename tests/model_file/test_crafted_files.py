@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 from crafted_files import change_table, own_array, read_parts, write_crafted
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import boundrec
-from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF, PerItem, PerPair
+from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF, Graph, PerItem, PerPair
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -22,6 +23,8 @@ MODELS = {
     "paper": MBMF.as_in_paper(2, form="c", bounds=(1, None), max_iter=3, random_state=0),
     "Bayesian": BayesianMBMF(2, bounds=(1, 5), max_iter=6, n_kept=3, random_state=0),
     "Bayesian, lower bound": BayesianMBMF(2, bounds=(0, None), slack=1.0, max_iter=6, n_kept=2, random_state=0),
+    "told": BayesianMBMF(2, bounds=(1, 5), implicit="both", noise="own", max_iter=6, n_kept=2, random_state=0),
+    "linked": BayesianMBMF(2, bounds=(1, 5), implicit="users", max_iter=6, n_kept=2, random_state=0),
     "biased": MF(2, bounds=(1, 5), biases=True, clip=True, max_iter=3, random_state=0),
     "non-negative": NMF(2, validation_fraction=0.1, max_iter=3, random_state=0),
     "splitting": BMCADMM(2, bounds=(1, 5), max_iter=3, random_state=0),
@@ -31,6 +34,14 @@ MODELS = {
     "per pair": BayesianMBMF(
         2, bounds=PerPair({(0, 100): (0, 9), (1, 101): (-3, 5)}, default=(0, 6)), max_iter=6, n_kept=2, random_state=0
     ),
+}
+#: What is known of the ids of some models: a table, a graph and a sparse matrix.
+FEATURES = {
+    "told": {
+        "user_features": {user: {"age": 20.0 + user, "sex": "FM"[user % 2]} for user in (*range(9), 50)},
+        "item_features": ([*range(100, 107), 200], csr_array(np.eye(8)[:, :5] + np.eye(8, 5, 1))),
+    },
+    "linked": {"user_features": Graph([(user, user + 1) for user in range(9)])},
 }
 LARGEST = np.finfo(float).max
 
@@ -47,7 +58,7 @@ def files(data, tmp_path_factory):
     """Every model, saved once with its ratings."""
     folder = tmp_path_factory.mktemp("models")
     for name, model in MODELS.items():
-        clone(model).fit(*data).save(folder / name, keep_ratings=True)
+        clone(model).fit(*data, **FEATURES.get(name, {})).save(folder / name, keep_ratings=True)
     return folder
 
 
@@ -169,6 +180,7 @@ INTEGERS = {
     "the other way round": lambda array: array[::-1].copy(),
     "one place on": lambda array: np.roll(array, 1),
 }
+BYTES = {name: alter for name, alter in INTEGERS.items() if name != "below zero"}
 BOOLS = {
     "nobody": with_all(False),
     "neither true nor false": lambda array: np.full(array.shape, 255, np.uint8).view(bool),
@@ -177,7 +189,7 @@ BOOLS = {
 
 
 def alterations(array):
-    kind = {"f": FLOATS, "i": INTEGERS, "b": BOOLS, "u": INTEGERS}[array.dtype.kind]
+    kind = {"f": FLOATS, "i": INTEGERS, "b": BOOLS, "u": BYTES}[array.dtype.kind]
     return [*SHAPES.values(), *kind.values()]
 
 
@@ -314,6 +326,35 @@ REFUSED = {
     "noise of no size": (BAYES, value(noise=0), "its 'noise' is 0"),
     "noise too large": (BAYES, value(noise=1e300), "too small or too large to be worked with"),
     "negative spreads": (BAYES, array("user_spread", negative), "its 'user_spread' are not variances"),
+    "steadiness of nothing": ("told", array("user_steadiness", with_first(0.0)), "'user_steadiness' are not positive"),
+    "infinite steadiness": ("told", array("item_steadiness", with_first(np.inf)), "'item_steadiness' are not positive"),
+    "steadiness past all": ("told", array("item_steadiness", with_all(1e-35)), "too small or too large to be mult"),
+    "NaN in links": ("told", array("user_links.matrices", with_first(np.nan)), "'user_links' are not finite"),
+    "far links": ("told", array("item_links.typical", with_all(1e200)), "'item_links' are not finite"),
+    "sets of more than there are": ("told", value(user_links=99), "'user_links' do not go with its features"),
+    "a column of features less": (
+        "told",
+        array("user_links.matrices", lambda rows: rows[:, 1:]),
+        "'user_links' do not go with its features",
+    ),
+    "groups of nothing": ("linked", array("user_links.typical", lambda rows: rows[:, :1]), "do not go with its feat"),
+    "features that are not there": (
+        "told",
+        array("item_links.features.indices", with_first(99)),
+        "item_links.features",
+    ),
+    "features of NaN": ("told", array("item_links.features.data", with_first(np.nan)), "item_links.features"),
+    "features of no known form": ("told", value(**{"user_links.features.encoding.form": "cloud"}), "encoding.form"),
+    "a table of no levels": (
+        "told",
+        array("user_links.features.encoding.n_levels", with_all(7)),
+        "'user_links.features' is missing or damaged",
+    ),
+    "features of somebody twice": (
+        "linked",
+        array("user_links.features.ids", lambda ids: np.maximum(ids, 3)),
+        "'user_links.features.ids' name somebody twice",
+    ),
     "n_factors of others": (BAYES, setting(n_factors=6), "does not go with n_factors=6"),
 }
 

@@ -32,6 +32,7 @@ import naive
 from boundrec import MBMF, MF, NMF, BayesianMBMF, Ratings, registry
 from boundrec.data.ids import IdIndex
 from boundrec.model_file import parts, taken_apart, tensor_file
+from boundrec.models.side_information import FittedLinks
 from boundrec.ranges import Ranges
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -50,6 +51,7 @@ FORMS = {
     "biases and restarts": MBMF(3, bounds=(1, 5), biases=True, n_restarts=2, max_iter=3, random_state=0),
     "validated": MF(3, validation_fraction=0.2, max_iter=5, random_state=0),
     "going on": BayesianMBMF(3, bounds=(1, 5), validation_fraction=0.2, warm_start=True, max_iter=6, random_state=0),
+    "sets and noise": BayesianMBMF(3, bounds=(1, 5), implicit="both", noise="own", max_iter=6, random_state=0),
     "clipped": NMF(3, bounds=(1, 5), clip=True, max_iter=3, random_state=0),
 }
 EVERY_MODEL = MODELS | FORMS
@@ -104,7 +106,7 @@ def assert_same(one, other):
     elif isinstance(one, tuple):
         for left, right in zip(one, other, strict=True):
             assert_same(left, right)
-    elif isinstance(one, Ranges | Ratings):
+    elif isinstance(one, Ranges | Ratings | FittedLinks):
         for name in one.__dataclass_fields__:
             assert_same(getattr(one, name), getattr(other, name))
     else:

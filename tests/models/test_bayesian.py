@@ -183,7 +183,7 @@ def test_a_precision_that_rounding_makes_indefinite_is_factorised_with_the_least
 
 def test_a_row_with_a_precision_beyond_all_numbers_stays_as_it_is():
     csr = (np.array([0, 1]), np.array([0], np.int32), np.array([1.0]), np.empty(0))
-    prior, key = (np.full((2, 2), np.inf), np.zeros(2)), np.uint64(0)
+    prior, key = (np.full((2, 2), np.inf), np.zeros((1, 2))), np.uint64(0)
     rows, means, spreads = np.array([[0.3, 0.4]]), np.empty((1, 2)), np.full((1, 2), np.nan)
     assert not kernels._factorise_safely(prior[0], np.empty((2, 2)))
     kernels.sample_rows(csr, np.ones((1, 2)), (np.ones(1), 0.9), prior, 1.0, key, (rows, means, spreads), 0, 1)
@@ -353,7 +353,7 @@ def test_the_slack_grows_with_the_number_of_factors():
 
 
 def test_quantiles_of_one_sample_are_those_of_a_normal():
-    found = mixture_quantiles(np.array([[2.0], [3.0]]), np.array([0.5, 0.2]), np.array([0.1, 0.5]))
+    found = mixture_quantiles(np.array([[2.0], [3.0]]), np.array([[0.5], [0.2]]), np.array([0.1, 0.5]))
     assert np.allclose(found, stats.norm([[2.0], [3.0]], [[0.5], [0.2]]).ppf([0.1, 0.5]))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 
 from boundrec import MBMF, magnitudes_from_features, magnitudes_from_graph
 
@@ -44,6 +45,13 @@ def test_a_frame_has_ids_in_its_first_column(library):
     )
 
 
+@pytest.mark.parametrize("library", [pd, pl])
+def test_true_and_false_in_a_frame_are_one_and_nothing(library):
+    rows = {"who": list("abcd"), "bold": [True, False, True, False]}
+    found = magnitudes_from_features(MAGNITUDES, library.DataFrame(rows))
+    assert found == pytest.approx(magnitudes_from_features(MAGNITUDES, {"a": [1], "b": [0], "c": [1], "d": [0]}))
+
+
 def test_neighbours_give_their_geometric_mean_to_those_who_have_none():
     pairs = [("new", "a"), ("c", "new"), ("a", "new"), ("new", "new"), ("new", "far"), ("far", "beyond"), ("a", "d")]
     found = magnitudes_from_graph(MAGNITUDES, pairs)
@@ -79,6 +87,12 @@ def test_a_model_takes_what_features_and_friends_say_of_some():
             ValueError,
             "'a' in more than one row",
         ),
+        (
+            lambda: magnitudes_from_features(MAGNITUDES, pd.DataFrame({"who": ["a", "b"], "x": ["old", "new"]})),
+            TypeError,
+            "text in 'x' .first: 'new'.*numbers",
+        ),
+        (lambda: magnitudes_from_features(MAGNITUDES, (["a"], csr_array([[1]]))), TypeError, "sparse.*toarray"),
         (lambda: magnitudes_from_graph({1: 2.0}, [("a", "b")]), ValueError, "none of the 2 ids.*'a'.*1.*same kind"),
         (lambda: magnitudes_from_graph(MAGNITUDES, [("a", None)]), ValueError, "None"),
         (lambda: magnitudes_from_graph({"a": np.inf}, [("a", "b")]), ValueError, "'a': inf"),

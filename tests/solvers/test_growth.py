@@ -13,7 +13,7 @@ from boundrec.models.bounded import likely_scale, noise_growth
 from boundrec.ranges.scale import FARTHEST, own_scale
 from boundrec.solvers import Side, kernels
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, start_with_biases
-from boundrec.solvers.gibbs import GrowingNoise, Kept, KeptSide, Sampler
+from boundrec.solvers.gibbs import Kept, KeptSide, RatingNoise, Sampler
 from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.threads import RowPool
 
@@ -226,7 +226,7 @@ def test_a_sweep_weighs_ratings_alike_in_both_orders():
     items = start_with_biases(items, HELD_BY_ITEMS, 0.0, 2, rng)
     places = np.arange(ratings.n_ratings, dtype=float)
     order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
-    growth = GrowingNoise(noise_growth(scale, ratings, 1.0, 1.0), order, 0.5)
+    growth = RatingNoise(np.ones(ratings.n_ratings), order, noise_growth(scale, ratings, 1.0, 1.0), 0.5)
     kept = Kept(set(), KeptSide(7, 2, 1, HELD_BY_USERS, float), KeptSide(5, 2, 1, HELD_BY_ITEMS, float))
     with RowPool(1, ratings.n_ratings) as pool:
         sampler = Sampler(users, items, 1.0, 1.0, kept, None, pool, rng, growth)
@@ -238,4 +238,4 @@ def test_a_sweep_weighs_ratings_alike_in_both_orders():
             dense[0][by_user.row_of_entry(), by_user.indices] = by_user.weights
             dense[1][by_item.indices, by_item.row_of_entry()] = by_item.weights
             assert np.array_equal(dense[0], dense[1])
-            assert kept.last.growth == growth.p
+            assert kept.last.noise.growth == growth.p

@@ -134,6 +134,10 @@ class Csr(NamedTuple):
             return self.sum_rows(self.weights)
         return np.diff(self.indptr).astype(np.float64)
 
+    def weighed(self, by: NDArray[np.floating]) -> Csr:
+        """The same entries, of which each counts so many times what it did."""
+        return self._replace(weights=np.asarray(self.weights * by if self.weights.size else by, np.float64))
+
     def that_count(self) -> NDArray[np.bool_]:
         """Which entries have a weight above 0."""
         return self.weights > 0 if self.weights.size else np.ones(self.data.size, bool)
@@ -157,6 +161,13 @@ class Ratings:
     rows: NDArray[np.integer] | None = None
     #: The range of each rating's pair, in the order of `by_user`, where pairs have ranges of their own.
     ends: Ends | None = None
+
+    @classmethod
+    def none(cls, ranged: bool) -> Ratings:
+        """No rating of anybody; ``ranged`` where pairs have ranges of their own."""
+        nothing, nobody = np.empty(0), IdIndex(np.empty(0, np.int64))
+        csr = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), nothing, nothing)
+        return cls(csr, csr, nobody, nobody, ends=Ends(nothing, nothing) if ranged else None)
 
     @property
     def n_users(self) -> int:
@@ -375,6 +386,15 @@ class Ratings:
     def renumbered(self, users: IdIndex, items: IdIndex) -> Ratings:
         """The same ratings under the row numbers of other indices, which know all of their ids."""
         return _assemble(self._entries(users, items), users, items, "raise")
+
+    def with_more_ids(self, users: IdIndex, items: IdIndex) -> Ratings:
+        """The same ratings, where ids that nobody rated follow those that there are."""
+
+        def grown(csr: Csr, n: int) -> Csr:
+            return csr._replace(indptr=np.pad(csr.indptr, (0, n + 1 - csr.indptr.size), mode="edge"))
+
+        by_user, by_item = grown(self.by_user, len(users)), grown(self.by_item, len(items))
+        return replace(self, by_user=by_user, by_item=by_item, users=users, items=items)
 
     def with_new(self, new: Ratings) -> Ratings:
         """These ratings and new ones, which replace those of the same pairs; row numbers stay, new ids follow."""

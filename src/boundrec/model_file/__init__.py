@@ -50,6 +50,8 @@ OF_A_SIDE = {
     "seen": "trained",
     "biases": "biases",
     "spread": "spread",
+    "links": "links",
+    "steadiness": "steadiness",
 }
 
 

@@ -18,6 +18,7 @@ from boundrec.data.ratings import LARGEST, SMALLEST
 from boundrec.models.answers import bounded
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
+from boundrec.models.fitted import Fitted
 from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
@@ -27,6 +28,8 @@ from boundrec.top_n import norms
 SIDES = ("user", "item")
 #: What rounding, in float32 too, may add to a norm, a mean or a product, relative to its size.
 ROUNDING = 1e-4
+#: How many times less, or more, than others the noise of a row may be.
+STEADIEST = 1e30
 
 
 def check_agreement(model: FactorisationModel) -> None:
@@ -210,6 +213,8 @@ def _check_samples(model: Any) -> None:
     shape = model.fitted_.noise_shape
     if shape is not None and not (len(shape) > 1 and np.abs(shape).max() <= LARGEST and (np.diff(shape) >= 0).all()):
         raise ValueError("its 'noise_shape' are not the quantiles of a distribution.")
+    if (model.fitted_.users.steadiness is None) != (model.fitted_.items.steadiness is None):
+        raise ValueError("only its users or only its items have a noise of their own.")
     largest, spreads, noise = _largest(model), 1.0, model.noise_ * model.noise_
     for kind in SIDES:
         spread = getattr(model, f"{kind}_spread_")
@@ -218,11 +223,44 @@ def _check_samples(model: Any) -> None:
         variances = _prior_variances(
             kind, getattr(model, f"{kind}_prior_means_"), getattr(model, f"{kind}_prior_precisions_")
         )
+        _check_side(model.fitted_, kind)
         spreads *= max(float(spread.max()), model.slack_ * largest[kind] * largest[kind] * max(variances, 1.0))
     with np.errstate(over="ignore", divide="ignore"):
         usable = np.isfinite([model.n_factors * spreads, noise, (1 / model.noise_variances_).max()])
     if not usable.all() or not noise > 0:
         raise ValueError("the variances of its samples are too small or too large to be worked with.")
+
+
+def _check_side(fitted: Fitted, kind: str) -> None:
+    """Noise of rows that can be divided by, and links that move the priors of rows to numbers."""
+    side = fitted.side(kind)
+    if side.steadiness is not None:
+        _check_positive(f"{kind}_steadiness", side.steadiness)
+        if np.min(side.steadiness) < 1 / STEADIEST or np.max(side.steadiness) > STEADIEST:
+            raise ValueError(f"its '{kind}_steadiness' are too small or too large to be multiplied.")
+    links = side.links
+    if links is None:
+        return
+    others = len(fitted.side("item" if kind == "user" else "user").ids)
+    n_features = 0 if links.features is None else len(links.features.encoding)
+    groups = (links.features is not None) + (links.n_rated > 0)
+    if links.n_rated > others or links.n_features != n_features or links.typical.shape[1] != groups:
+        raise ValueError(f"its '{kind}_links' do not go with its features, or with those that may be in sets.")
+    assert side.prior is not None
+    largest = [links.matrices, links.typical]
+    if links.alone is not None and links.precisions is not None:
+        if links.alone.shape[1] != n_features:
+            raise ValueError(f"its '{kind}_links' do not go with its features, or with those that may be in sets.")
+        _prior_variances(kind, side.prior.mean, links.precisions)
+        largest.append(links.alone)
+    with np.errstate(over="ignore", invalid="ignore"):
+        longest = 0.0 if links.features is None else float(np.abs(links.features.matrix.data).sum())
+        moved = (1 + longest + np.sqrt(links.n_rated)) * float(
+            np.max([np.abs(one).max(initial=0.0) for one in largest])
+        )
+        usable = moved <= LARGEST and np.isfinite(moved * float(np.abs(side.prior.precision).max()))
+    if not usable:
+        raise ValueError(f"its '{kind}_links' are not finite, or too large to be worked with.")
 
 
 def _prior_variances(kind: str, means: Reals, precisions: Reals) -> float:

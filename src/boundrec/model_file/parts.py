@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from boundrec.arrays import Bools, Floats, Reals
 from boundrec.data.columns import Names, is_missing, short
+from boundrec.data.features import Features
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Csr, Ends, Ratings, transposed
 from boundrec.model_file.tensor_file import TensorFile
+from boundrec.models.side_information import FittedLinks
 from boundrec.ranges import Frame, Ranges, SideRule
 from boundrec.ranges.rules import (
     ByFunction,
@@ -45,6 +47,21 @@ LARGEST_MEAN = 2 * LARGEST
 LONGEST = 14_000
 #: Bytes for each integer id that a table may take in which they are ticked off.
 FEW_PLACES = 16
+#: What `Features.to_parts` makes of features, and of the encoding of each form: ids, a plain number, or an array.
+OF_FEATURES = {"ids": "ids", "data": "float64", "indptr": "int64", "indices": "int32"}
+OF_ENCODINGS = {
+    "table": {
+        "width": "number",
+        "mean": "float64",
+        "scale": "float64",
+        "tells_missing": "bool",
+        "n_levels": "int64",
+        "text": "uint8",
+        "text_starts": "int64",
+    },
+    "sparse": {"kept": "int64", "width": "number", "scale": "number"},
+    "graph": {"neighbours": "ids"},
+}
 
 
 # --- what a file holds --------------------------------------------------------------------------------------
@@ -309,6 +326,55 @@ def _restore_ends(source: Source, name: str, size: str) -> Ends:
     return ends
 
 
+def _store_links(contents: Contents, name: str, links: FittedLinks) -> None:
+    """How many may be in a set, under the name itself; then the matrices, and the features part by part."""
+    contents.values[name] = links.n_rated
+    contents.add(f"{name}.matrices", links.matrices)
+    contents.add(f"{name}.typical", links.typical)
+    if links.alone is not None and links.precisions is not None:
+        contents.add(f"{name}.alone", links.alone)
+        contents.add(f"{name}.precisions", links.precisions)
+    for part, value in {} if links.features is None else links.features.to_parts().items():
+        place = f"{name}.features.{part}"
+        if isinstance(value, IdIndex):
+            _store_ids(contents, place, value)
+        elif isinstance(value, np.ndarray):
+            contents.add(place, value)
+        else:
+            contents.values[place] = encode(value)
+
+
+def _restore_links(source: Source, name: str, kept: str, free: str) -> FittedLinks:
+    n_rated = _restore_count(source, name)
+    matrices = source.array(f"{name}.matrices", FLOATS, kept, f"{name} features", free)
+    typical = source.array(f"{name}.typical", NUMBERS, kept, f"{name} groups", free)
+    features, place = None, f"{name}.features"
+    if source.holds(f"{place}.indptr"):
+        features = _restore_features(source, place)
+    if not n_rated:
+        return FittedLinks(matrices, typical, features, n_rated)
+    alone = source.array(f"{name}.alone", FLOATS, kept, f"{name} features alone", free)
+    precisions = source.array(f"{name}.precisions", NUMBERS, kept, free, free)
+    return FittedLinks(matrices, typical, features, n_rated, alone, precisions)
+
+
+def _restore_features(source: Source, name: str) -> Features:
+    form = source.value(f"{name}.encoding.form")
+    with _part(f"{name}.encoding.form"):
+        kinds = {**OF_FEATURES, **{f"encoding.{part}": kind for part, kind in OF_ENCODINGS[form].items()}}
+    parts: dict[str, Any] = {"encoding.form": form}
+    for part, kind in kinds.items():
+        place = f"{name}.{part}"
+        if kind == "ids":
+            parts[part] = _restore_ids(source, place, f"ids of {place}")
+        elif kind == "number":
+            parts[part] = _restore_any_number(source, place)
+        else:
+            parts[part] = source.array(place, (kind,), f"length of {place}")
+    with _part(name):
+        return Features.from_parts(parts)
+
+
 def _store_seen(contents: Contents, name: str, seen: Seen) -> None:
     contents.add(f"{name}.indptr", seen.indptr)
     contents.add(f"{name}.indices", seen.indices)
@@ -327,9 +393,7 @@ def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], source: S
     Kernels and SciPy do not look: they would read somebody else's memory.
     """
     _check_starts(indptr, source.sizes["users"], indices.size, "the items that users have seen")
-    if not indices.size:
-        raise ValueError("no user has seen an item.")
-    if not thorough:
+    if not thorough or not indices.size:
         return
     if indices.min() < 0 or indices.max() >= source.sizes["items"]:
         raise ValueError("users have seen items that it does not hold.")
@@ -373,6 +437,8 @@ def restore_ratings(source: Source, state: dict[str, Any]) -> Ratings | None:
     data = source.array("ratings.data", FLOATS, "ratings")
     weights = source.array("ratings.weights", FLOATS, "weights")
     _check_rows(indptr, indices, source, thorough=True)
+    if not data.size:
+        raise ValueError("its ratings are none at all.")
     if weights.size not in (0, data.size):
         raise ValueError(f"it has {data.size} ratings but {weights.size} weights.")
     if data.size and not float(np.abs(data).max()) <= LARGEST:
@@ -458,6 +524,7 @@ KINDS = {
     "ranges": Kind(_store_ranges, _restore_ranges),
     "rule": Kind(_store_rule, _restore_rule),
     "seen": Kind(_store_seen, _restore_seen),
+    "links": Kind(_store_links, _restore_links),
 }
 
 

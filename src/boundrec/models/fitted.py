@@ -15,6 +15,7 @@ from boundrec.arrays import Bools, Codes, Floats, ReadOnly, Reals
 from boundrec.data.columns import Names
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
+from boundrec.models.side_information import FittedLinks
 from boundrec.ranges import PredictionRanges
 from boundrec.ranges.rules import Rule
 from boundrec.ranges.scale import Scale
@@ -34,7 +35,7 @@ class FittedSide(ReadOnly):
     ids: IdIndex
     #: Means of their ratings, drawn towards the overall mean, on the scale that the model factorises.
     means: Floats
-    #: Who has a training rating.
+    #: Who has a training rating, or features.
     trained: Bools
     factors: Reals = field(default_factory=lambda: NO_FACTORS)
     #: Where factors have biases: those of each model that is averaged, a column each.
@@ -42,6 +43,10 @@ class FittedSide(ReadOnly):
     #: Of a sampler, the variance of the bias and, on average, of the other coordinates; the priors of all samples.
     spread: Reals | None = None
     prior: Prior | None = None
+    #: Where priors follow what is known of rows besides their ratings: how.
+    links: FittedLinks | None = None
+    #: Where every row has a noise of its own: how much less noisy than others it is, in each sample.
+    steadiness: Reals | None = None
 
     @classmethod
     def of(cls, ids: IdIndex, csr: Csr, overall: float) -> FittedSide:

@@ -10,9 +10,11 @@ of its own, so a row of one is learnt from the other side of the same one, and t
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self, get_args
+from itertools import repeat
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,20 +22,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from boundrec.arrays import Codes, Floats, Reals
 from boundrec.data.columns import short
+from boundrec.data.features import Features
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import check_names
 from boundrec.models.fitted import Fitted, FittedSide
+from boundrec.models.side_information import FittedLinks
 from boundrec.notes import warn
 from boundrec.ranges import Ranges
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own, widen_new
 from boundrec.ranges.magnitudes import check_ranges_fit, history_weight, magnitudes_of_new
 from boundrec.ranges.rules import Rule
+from boundrec.ranges.scale import Scale
 from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
-from boundrec.solvers.gibbs import KeptSide, Prior, Rows, draw_rows
+from boundrec.solvers.gibbs import NO_SHIFTS, KeptSide, Prior, Rows, draw_rows
+from boundrec.solvers.row_noise import ALIKE, expected
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen
 
@@ -44,6 +50,8 @@ OTHER = {"user": "item", "item": "user"}
 HELD = {"user": HELD_BY_USERS, "item": HELD_BY_ITEMS}
 #: The ratings of a side that is only looked at.
 NO_RATINGS = Csr(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0), np.empty(0))
+#: Of whom there are features that are new.
+NOBODY: Mapping[str, Features | None] = MappingProxyType({})
 
 
 class TakesNewRatings(BoundedModel):
@@ -55,13 +63,14 @@ class TakesNewRatings(BoundedModel):
 
     def fold_in(
         self,
-        X: Any,
+        X: Any = None,
         y: Any = None,
         axis: Axis = "users",
         sample_weight: ArrayLike | None = None,
         *,
         lower: Any = None,
         upper: Any = None,
+        features: Any = None,
     ) -> Self:
         """A view of the model for users it never saw, from their ratings: bounded from the first rating, no refit.
 
@@ -75,11 +84,17 @@ class TakesNewRatings(BoundedModel):
         X, y, sample_weight
             Ratings of the new users, in any form that ``fit`` takes, under the same rules. Of users whom the model
             knows already these ratings count as all there are. Ratings of items without training ratings are left out
-            with a warning; they are refused with ``on_unknown="raise"``, or when no others are left.
+            with a warning; they are refused with ``on_unknown="raise"``, or when no others are left. None where there
+            are features and no ratings.
         axis
             ``"users"``, or ``"items"`` for new items from the ratings of users whom the model knows.
         lower, upper
             The range of each row, where ranges come with the rows.
+        features
+            Of a model that was fitted with features of users (or items): those of the new ones, in the same form, made
+            as they were at fit. Who has some is answered even without ratings. Without them new ones are taken for
+            typical, and whoever the model knows has the features of the fit. Sets of who rated what hold only what was
+            there at fit.
 
         Returns
         -------
@@ -90,7 +105,14 @@ class TakesNewRatings(BoundedModel):
         if not isinstance(axis, str) or axis not in get_args(Axis):
             raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
         kind, fitted = axis.removesuffix("s"), self.fitted_
-        given = _of_known(fitted, self._read_new(X, y, sample_weight, lower, upper), kind, self.on_unknown)
+        told = self._read_features(kind, features, "features")
+        if X is None:
+            if told is None:
+                raise ValueError("fold_in has neither ratings nor features to go by: pass X and y, or features.")
+            given = Ratings.none(fitted.rule is not None)
+        else:
+            given = self._read_new(X, y, sample_weight, lower, upper)
+        given = _of_known(fitted, given, kind, self.on_unknown, told)
         scale = answers.bounded(fitted).scale
         ids, past = of_side(scale.of_ratings(given), kind)
         magnitudes = self._magnitudes_of(kind, ids, past)
@@ -98,7 +120,11 @@ class TakesNewRatings(BoundedModel):
         ratings, ranges, rule = self._settle_new(given, ranges, {kind: 0})
         ids, csr = of_side(scale.of_ratings(ratings), kind)
         new = self._row_problem().start(fitted, kind, FittedSide.of(ids, csr, fitted.mean), getattr(ranges, kind))
-        sides: Any = {f"{kind}s": new}
+        links, others = fitted.side(kind).links, fitted.side(OTHER[kind])
+        if links is not None and told is not None:
+            links = links.with_features(told, ids)
+        in_no_set = None if others.links is None else others.links.without_sets()
+        sides: Any = {f"{kind}s": _linked(new, links), f"{OTHER[kind]}s": replace(others, links=in_no_set)}
         view = copy.copy(self)
         started = replace(fitted, **sides, ranges=ranges, rule=rule, seen=Seen.of(given), ratings=None)
         view._learned = self._solved(started, kind, np.arange(len(ids)), csr)
@@ -112,6 +138,8 @@ class TakesNewRatings(BoundedModel):
         *,
         lower: Any = None,
         upper: Any = None,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Add users, items and ratings to a fitted model; on one that is not fitted this is ``fit``.
 
@@ -127,9 +155,14 @@ class TakesNewRatings(BoundedModel):
             is "widen", only the ranges of new users and items are widened.
         lower, upper
             The range of each row, where ranges come with the rows.
+        user_features, item_features
+            Of a model that was fitted with such: those of new ones, or others of known ones, whose rows are then
+            solved again, too. Who rated what after the fit is in the sets as far as both were there at fit.
         """
+        given_features = {"user_features": user_features, "item_features": item_features}
         if self._learned is None:
-            return self.fit(X, y, sample_weight=sample_weight, lower=lower, upper=upper)
+            more = {name: given for name, given in given_features.items() if given is not None}
+            return self.fit(X, y, sample_weight=sample_weight, lower=lower, upper=upper, **more)
         before = self.fitted_
         old = before.ratings
         if old is None:
@@ -138,7 +171,10 @@ class TakesNewRatings(BoundedModel):
                 "has: call it on the model itself, or save the model with keep_ratings=True."
             )
         new = self._read_new(X, y, sample_weight, lower, upper)
-        given = new.renumbered(old.users.extended(new.users), old.items.extended(new.items))
+        told = {kind: self._read_features(kind, given_features[f"{kind}_features"]) for kind in ("user", "item")}
+        grown = {"user": old.users.extended(new.users), "item": old.items.extended(new.items)}
+        grown |= {kind: grown[kind].extended(known.ids) for kind, known in told.items() if known is not None}
+        given = new.renumbered(grown["user"], grown["item"])
         first_new = {"user": old.n_users, "item": old.n_items}
         added, ranges, rule = self._settle_new(given, self._grown(given), first_new)
         ratings = old.with_new(added)
@@ -148,8 +184,8 @@ class TakesNewRatings(BoundedModel):
         else:
             seen = Seen.of(ratings)
         own = ranges.scale.of_ratings(ratings)
-        fitted = self._with_new_rows(Fitted.before_the_first_sweep(ratings, ratings, ranges), before, seen)
-        users, items = (np.flatnonzero(np.diff(csr.indptr)) for csr in (added.by_user, added.by_item))
+        fitted = self._with_new_rows(Fitted.before_the_first_sweep(ratings, ratings, ranges), before, seen, told)
+        users, items = (_changed(*of_side(added, kind), told[kind]) for kind in ("user", "item"))
         for kind, rows in (("user", users[users >= old.n_users]), ("item", items), ("user", users)):
             if rows.size:
                 fitted = self._solved(fitted, kind, rows, of_side(own, kind)[1].take(rows))
@@ -164,6 +200,18 @@ class TakesNewRatings(BoundedModel):
         ratings = self._read_in_ranges(rule, X, y, sample_weight, lower, upper)
         check_names(self.fitted_.names, ratings.names)
         return ratings
+
+    def _read_features(self, kind: str, given: Any, what: str | None = None) -> Features | None:
+        """Features of ids that come after the fit, made as those of the fit were."""
+        what, links, names = what or f"{kind}_features", self.fitted_.side(kind).links, self.fitted_.names
+        if given is None:
+            return None
+        if links is None or links.features is None:
+            raise ValueError(
+                f"{what} are given, but this {type(self).__name__} was fitted without features of {kind}s: leave them "
+                "out, or fit a BayesianMBMF with such."
+            )
+        return links.encoded(given, what, None if names is None else names[kind == "item"])
 
     def _magnitudes_of(self, kind: str, ids: IdIndex, past: Csr) -> Floats:
         """Magnitudes of new ids, from their ratings where the fit made magnitudes of ratings."""
@@ -205,7 +253,9 @@ class TakesNewRatings(BoundedModel):
             warn(describe_contradictions(ratings, ranges, outside))
         return settled, ranges, rule
 
-    def _with_new_rows(self, fitted: Fitted, before: Fitted, seen: Seen) -> Fitted:
+    def _with_new_rows(
+        self, fitted: Fitted, before: Fitted, seen: Seen, told: Mapping[str, Features | None] = NOBODY
+    ) -> Fitted:
         """New rows at their start, after those that the model has; ids, means and ratings are those of now."""
         sides: dict[str, Any] = {}
         for kind in ("user", "item"):
@@ -213,10 +263,13 @@ class TakesNewRatings(BoundedModel):
             new = self._row_problem().start(before, kind, side, magnitudes[len(old.ids) :])
             rows: dict[str, Any] = {
                 name: np.concatenate([own, getattr(new, name)])
-                for name in ("factors", "biases", "spread")
+                for name in ("factors", "biases", "spread", "steadiness")
                 if (own := getattr(old, name)) is not None
             }
-            sides[f"{kind}s"] = replace(side, prior=old.prior, **rows)
+            links, more = old.links, told.get(kind)
+            if links is not None and links.features is not None and more is not None:
+                links = links.with_features(more, links.features.ids.extended(more.ids))
+            sides[f"{kind}s"] = _linked(replace(side, prior=old.prior, **rows), links)
         return replace(before, **sides, ranges=fitted.ranges, mean=fitted.mean, seen=seen, ratings=fitted.ratings)
 
     def _solved(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr) -> Fitted:
@@ -247,7 +300,10 @@ class RowProblem(Protocol):
 def averaged_models(
     fitted: Fitted, kind: str, rows: Codes, csr: Csr, n_factors: int, dtype: Any
 ) -> Iterator[tuple[Side, Side]]:
-    """Of each model that this one averages: some rows of a side with their ratings, and what they rate, fixed."""
+    """Of each model that this one averages: some rows of a side with their ratings, and what they rate, fixed.
+
+    Where what is rated has a noise of its own, ratings count by it.
+    """
     other, ranges = OTHER[kind], answers.bounded(fitted)
     csr = ranges.centred(csr, getattr(ranges, kind)[rows], getattr(ranges, other), dtype)
     rated, indices = np.unique(csr.indices, return_inverse=True)
@@ -255,9 +311,11 @@ def averaged_models(
     radius = np.sqrt(ranges.slack) * getattr(ranges, kind)[rows]
     held: dict[str, Any] = HELD if fitted.side(kind).biases is not None else {"user": None, "item": None}
     sides = _unstacked(fitted, kind, rows, n_factors), _unstacked(fitted, other, rated, n_factors)
-    for own, fixed in zip(*sides, strict=True):
+    steadiness = fitted.side(other).steadiness
+    for sample, (own, fixed) in enumerate(zip(*sides, strict=True)):
+        weighed = csr if steadiness is None else csr.weighed(steadiness[rated, sample][indices])
         yield (
-            Side(csr, radius, own.astype(dtype, copy=False), held[kind]),
+            Side(weighed, radius, own.astype(dtype, copy=False), held[kind]),
             Side(NO_RATINGS, np.empty(0), fixed.astype(dtype, copy=False), held[other]),
         )
 
@@ -330,12 +388,32 @@ class SampledRows:
             biases=(radius * biases).astype(dtype),
             spread=(radius**2 * unknown.unknown_spread).astype(dtype),
             prior=prior,
+            steadiness=None if known.steadiness is None else np.ones((len(radius), len(biases)), dtype),
         )
 
     def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
+        """Those who have sets by these, the others by what is known of them beside."""
+        side = fitted.side(kind)
+        links = side.links
+        if links is None or not links.n_rated:
+            return self._solve(fitted, kind, rows, csr, pool)
+        own, known = links.with_sets(csr), _prior(fitted, kind)
+        assert links.precisions is not None
+        by_sets = replace(side, prior=Prior(known.mean, links.precisions))
+        found: dict[str, Reals] = {}
+        for those, as_known in ((own, by_sets), (~own, replace(side, links=links.without_sets()))):
+            some, sides = np.flatnonzero(those), cast(Any, {f"{kind}s": as_known})
+            solved = self._solve(replace(fitted, **sides), kind, rows[some], csr.take(some), pool) if some.size else {}
+            for name, values in solved.items():
+                found.setdefault(name, np.empty((len(rows), *values.shape[1:]), values.dtype))[some] = values
+        return found
+
+    def _solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
         """Each sample's conditional mean, by its prior and noise.
 
-        Draws are keyed by row, from a seed of their own: the same ratings give the same rows.
+        Where rows have a noise of their own a draw of each row comes first, whose errors tell of it; so do they tell
+        how much the row's ratings count beside its prior. Draws are keyed by row, from a seed of their own: the same
+        ratings give the same rows.
         """
         variances = fitted.noise_variances
         assert variances is not None
@@ -343,9 +421,47 @@ class SampledRows:
         priors = (Prior(*each) for each in zip(*_prior(fitted, kind), strict=True))
         rng = np.random.default_rng(0)
         models = averaged_models(fitted, kind, rows, csr, self.n_factors, np.float64)
-        for (side, other), prior, variance in zip(models, priors, variances, strict=True):
-            kept.add(draw_rows(side, other, prior, 1.0 / variance, pool, rng, True))
-        return {"factors": kept.stacked(at_the_end=True), "biases": kept.biases(), "spread": kept.spread()}
+        shifts = self._shifts(fitted, kind, rows, csr)
+        before, counts = fitted.side(kind).steadiness, _counts(csr, answers.bounded(fitted).scale)
+        steadiness: list[Floats] = []
+        for (side, other), prior, variance, moved in zip(models, priors, variances, shifts, strict=True):
+            given = prior, 1.0 / variance, pool, rng
+            if before is not None:
+                by_others, now = side, before[rows][:, len(steadiness)]
+                drawn = draw_rows(_weighed(by_others, now), other, *given, False, moved).rows
+                own, for_answers = expected(counts, _squares(by_others, drawn, other, pool) / variance, ALIKE[kind])
+                side = _weighed(by_others, own)
+                steadiness.append(for_answers)
+            kept.add(draw_rows(side, other, *given, True, moved))
+        learned = {"factors": kept.stacked(at_the_end=True), "biases": kept.biases(), "spread": kept.spread()}
+        return learned if before is None else {**learned, "steadiness": np.column_stack(steadiness)}
+
+    def _shifts(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr) -> Iterator[Floats]:
+        """Where each sample's prior of these rows lies beside that of a typical one."""
+        side, variances = fitted.side(kind), fitted.noise_variances
+        assert variances is not None
+        if side.links is None:
+            return repeat(NO_SHIFTS, len(variances))
+        return side.links.shifts(IdIndex(side.ids.ids[rows]), csr)
+
+
+def _weighed(side: Side, rows: Reals) -> Side:
+    """The same side, whose ratings count by what each row does."""
+    return replace(side, csr=side.csr.weighed(rows[side.csr.row_of_entry()]))
+
+
+def _counts(csr: Csr, scale: Scale) -> Floats:
+    """As how many ratings those of each row count; how wide their ranges are tells of their noise, not of them."""
+    return csr.row_weights() if scale.width is None else csr.sum_rows(csr.that_count().astype(np.float64))
+
+
+def _squares(side: Side, rows: Reals, other: Side, pool: RowPool) -> Floats:
+    """Σ c (v − w·h)² of each row."""
+    from boundrec.solvers.kernels import squared_errors
+
+    found = np.zeros(len(rows))
+    pool.run(squared_errors, side.csr.indptr, side.csr, rows, other.factors, found)
+    return found
 
 
 def _prior(fitted: Fitted, kind: str) -> Prior:
@@ -362,24 +478,43 @@ def of_side(ratings: Ratings, kind: str) -> tuple[IdIndex, Csr]:
     return (ratings.users, ratings.by_user) if kind == "user" else (ratings.items, ratings.by_item)
 
 
-def _of_known(fitted: Fitted, ratings: Ratings, kind: str, on_unknown: str) -> Ratings:
-    """Ratings under the row numbers that the model has for the other side; those of ids unknown there are left out."""
+def _of_known(fitted: Fitted, ratings: Ratings, kind: str, on_unknown: str, told: Features | None = None) -> Ratings:
+    """Ratings under the row numbers that the model has for the other side; those of ids unknown there are left out.
+
+    Those of whom there are features and no ratings follow the others.
+    """
     other = OTHER[kind]
     given, known = of_side(ratings, other)[0], fitted.side(other)
     trained = known.codes(given.ids) >= 0
     if not trained.all():
         column = ratings.by_user.indices if other == "item" else ratings.user_of_rating()
         usable = trained[column]
-        told = (
+        sentence = (
             f"{np.count_nonzero(~usable)} of {usable.size} ratings are of {other}s without training ratings "
             f"(first: {other} {given.ids.item(column[usable.argmin()])!r})"
         )
         if on_unknown == "raise" or not usable.any():
-            raise ValueError(f"{told}: leave them out, or add these {other}s with partial_fit or fold_in first.")
+            raise ValueError(f"{sentence}: leave them out, or add these {other}s with partial_fit or fold_in first.")
         if not usable.all():
-            warn(f'{told} and were left out. Pass on_unknown="raise" to have them refused.')
+            warn(f'{sentence} and were left out. Pass on_unknown="raise" to have them refused.')
             ratings = ratings.keep(usable)
-    return ratings.renumbered(*((ratings.users, known.ids) if kind == "user" else (known.ids, ratings.items)))
+    own = of_side(ratings, kind)[0]
+    own = own if told is None else own.extended(told.ids)
+    return ratings.renumbered(*((own, known.ids) if kind == "user" else (known.ids, own)))
+
+
+def _linked(side: FittedSide, links: FittedLinks | None) -> FittedSide:
+    """A side with what is known of it besides ratings; whoever has features is known, too."""
+    trained = side.trained if links is None else side.trained | links.told(side.ids)
+    return replace(side, links=links, trained=trained)
+
+
+def _changed(ids: IdIndex, csr: Csr, told: Features | None) -> Codes:
+    """The rows with ratings or features that are new."""
+    changed = np.diff(csr.indptr) > 0
+    if told is not None:
+        changed[ids.codes(told.ids.ids)] = True
+    return np.flatnonzero(changed)
 
 
 def _seen_together(seen: Seen, given: Ratings) -> Seen:

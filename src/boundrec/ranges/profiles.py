@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from boundrec.arrays import Floats
-from boundrec.data.columns import pair_columns, read_numbers, series_column, short
+from boundrec.data.columns import pair_columns, read_numbers, short
+from boundrec.data.feature_tables import Categories, Numbers, Table, read_table
 from boundrec.data.ids import IdIndex
 
 
@@ -119,39 +119,24 @@ def _read_logs(magnitudes: Any) -> dict[Any, float]:
 
 def _read_features(features: Any) -> tuple[list[Any], Floats]:
     """Ids, and one row of numbers for each."""
-    frame = nw.from_native(features, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        ids, table = _features_of_frame(frame)
-    elif isinstance(features, Mapping):
-        ids = list(features)
-        rows = [read_numbers(features[one], f"the features of {one!r}", "feature") for one in ids]
-        for one, row in zip(ids, rows, strict=True):
-            if row.shape != rows[0].shape:
-                raise ValueError(
-                    f"{one!r} has {row.size} features and {ids[0]!r} has {rows[0].size}: give everybody the same ones."
-                )
-        table = np.array(rows, dtype=np.float64)
-    else:
-        raise TypeError(
-            f"features are a {type(features).__name__}: give a mapping id -> vector, or a frame whose first column has "
-            "the ids."
-        )
-    if not table.size:
-        raise ValueError("features are empty: give at least one id with at least one number.")
-    bad = ~np.isfinite(table).all(axis=1)
+    table = read_table(features, "features")
+    if not isinstance(table, Table):
+        raise TypeError("features have a sparse matrix: give a dense one, matrix.toarray().")
+    rows = np.column_stack([_numbers(column) for column in table.columns])
+    ids, bad = table.ids.ids.tolist(), np.isnan(rows).any(axis=1)
     if bad.any():
         raise ValueError(
-            f"the features of {bad.sum()} ids are missing or not finite (first: {ids[bad.argmax()]!r}): fill them in, "
-            "or leave these ids out."
+            f"the features of {bad.sum()} ids are missing (first: {ids[bad.argmax()]!r}): fill them in, or leave "
+            "these ids out."
         )
-    return ids, table
+    return ids, rows
 
 
-def _features_of_frame(frame: nw.DataFrame[Any]) -> tuple[list[Any], Floats]:
-    column, *others = frame.iter_columns()
-    index, codes = IdIndex.encode(series_column(column), str(column.name), "features")
-    if len(index.ids) < len(codes):
-        twice = int(np.flatnonzero(np.bincount(codes) > 1)[0])
-        raise ValueError(f"features has {index.ids.item(twice)!r} in more than one row: give each id one row.")
-    columns = [read_numbers(other.to_native(), f"the column {other.name!r} of features", "feature") for other in others]
-    return index.ids.tolist(), np.column_stack(columns) if columns else np.empty((len(codes), 0))
+def _numbers(column: Numbers | Categories) -> Floats:
+    """The numbers of a column; true and false are 1 and 0."""
+    if isinstance(column, Numbers):
+        return column.values
+    if not {*column.levels} <= {"False", "True"}:
+        raise TypeError(f"features have text in {column.name!r} (first: {column.levels[0]!r}): give numbers.")
+    number = np.array([*(float(level == "True") for level in column.levels), np.nan])
+    return number[column.codes]

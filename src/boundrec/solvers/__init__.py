@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
+from boundrec.solvers.links import Links
 
 
 class Sweep(NamedTuple):
@@ -30,6 +31,8 @@ class Side:
     factors: Reals
     #: A coordinate of the factors that this side holds fixed, if it does.
     held: int | None = None
+    #: What is known of its rows besides their ratings, where their prior is to follow it.
+    links: Links | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ samples then predict as well as many. The mean of a distribution within a ball l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +18,15 @@ from boundrec.arrays import Codes, Floats, Reals
 from boundrec.solvers import Learned, Side, Sweep
 from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
 from boundrec.solvers.growth import NoiseGrowth
+from boundrec.solvers.links import LinkDraw
+from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
 PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
 TINY = float(np.finfo(float).tiny)
+#: Stands for rows whose prior mean is the same for all.
+NO_SHIFTS: Floats = np.empty((0, 0))
 
 
 class Prior(NamedTuple):
@@ -36,13 +40,16 @@ class Draws(NamedTuple):
     """A side's rows as they were drawn, and what they were drawn from: their prior, and their means where asked for.
 
     Rows and means have all coordinates, the held one included; ``spread`` has the variance of the bias, and of each
-    other coordinate on average.
+    other coordinate on average. Where the prior follows what is known of rows, ``prior`` is that of a typical one.
     """
 
     rows: Reals
     prior: Prior
     means: Reals
     spread: Floats
+    link: LinkDraw | None = None
+    #: Of the prior of rows whose sets are known, which leaves less open than ``prior``.
+    precision: Floats | None = None
 
     def best(self) -> Reals:
         """The means; a draw stands for its mean where that was not asked for."""
@@ -56,31 +63,74 @@ def sample_side(
     side: Side, other: Side, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
 ) -> Draws:
     """Draw the prior of the rows, then every row, given the other side."""
-    prior = draw_prior(np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], rng)
-    return draw_rows(side, other, prior, precision, pool, rng, with_means)
+    rows, links = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], side.links
+    if links is None:
+        return draw_rows(side, other, draw_prior(rows, rng), precision, pool, rng, with_means)
+    rated = links.rated
+    prior = draw_prior((rows - links.shifts(pool))[rated], rng, *links.scatter())
+    links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
+    draws = draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool))
+    link = links.drawn(pool)
+    typical = Prior(prior.mean + link.typical.sum(axis=0), prior.precision)
+    if link.spread is not None:
+        wider: Floats = np.linalg.inv(np.linalg.inv(prior.precision) + link.spread).astype(np.float64)
+        typical = typical._replace(precision=(wider + wider.T) / 2)
+    draws = draws._replace(prior=typical, link=link, precision=prior.precision)
+    return draws if rated.all() or not links.sets else _with_cold(draws, side, other, precision, pool, rng)
+
+
+def _with_cold(
+    draws: Draws, side: Side, other: Side, precision: float, pool: RowPool, rng: np.random.Generator
+) -> Draws:
+    """The same with rows that nobody rated, and whose sets are not known, drawn by what their features say alone."""
+    links, link = side.links, draws.link
+    assert links is not None
+    assert link is not None
+    cold = np.flatnonzero(~links.rated)
+    shifts = links.shifts_alone(link, pool)[cold]
+    some = replace(side, csr=side.csr.take(cold), radius=side.radius[cold], factors=side.factors[cold])
+    drawn = draw_rows(some, other, draws.prior, precision, pool, rng, len(draws.means) > 0, shifts)
+    for whole, part in ((draws.rows, drawn.rows), (draws.means, drawn.means), (draws.spread, drawn.spread)):
+        if len(part):
+            whole[cold] = part
+    return draws
 
 
 def draw_rows(
-    side: Side, other: Side, prior: Prior, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
+    side: Side,
+    other: Side,
+    prior: Prior,
+    precision: float,
+    pool: RowPool,
+    rng: np.random.Generator,
+    with_means: bool,
+    shifts: Floats = NO_SHIFTS,
 ) -> Draws:
-    """Draw every row of a side given its prior and the other side, which stay as they are."""
+    """Draw every row of a side given its prior and the other side, which stay as they are.
+
+    ``shifts`` is where each row's prior mean is moved to by what is known of it.
+    """
     from boundrec.solvers.sampling_kernels import sample_rows
 
     free, features = free_part(side, other, pool)
     means = np.empty_like(free.factors) if with_means else np.empty((0, free.factors.shape[1]))
     spread = np.empty((len(means), 2))
     ball = side.radius, float(np.sqrt(1 - HELD_SHARE))
-    weighed = prior.precision, prior.precision @ prior.mean
+    linear = (prior.precision @ prior.mean)[None, :]
+    if len(shifts):
+        linear = linear + np.einsum("ni,ij->nj", shifts, prior.precision)
+    weighed = prior.precision, linear
     key = rng.integers(2**64, dtype=np.uint64)
     out, width = (free.factors, means, spread), features.shape[1]
     pool.run(sample_rows, free.csr.indptr, free.csr, features, ball, weighed, precision, key, out, width=width)
     return Draws(whole_rows(free.factors, side), prior, whole_rows(means, side) if with_means else means, spread)
 
 
-def draw_prior(rows: Floats, rng: np.random.Generator) -> Prior:
+def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.0, n_told: int = 0) -> Prior:
     """Mean and precision of the rows' prior, from their Normal-Wishart conditional (β₀ = 2, ν₀ = D, W₀ = I).
 
-    Sums are einsum's plain loops: threaded products would change bits with the number of threads.
+    ``told`` is the scatter of whatever else has this precision, of which there are ``n_told``. Sums are einsum's plain
+    loops: threaded products would change bits with the number of threads.
     """
     from scipy.stats import wishart  # takes a while to import, which a process that only predicts need not wait for
 
@@ -89,10 +139,15 @@ def draw_prior(rows: Floats, rng: np.random.Generator) -> Prior:
     apart = rows - centre
     scatter = np.einsum("ni,nj->ij", apart, apart)
     shrunk = PRIOR_ROWS * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
-    P = np.atleast_2d(wishart.rvs(d + n, np.linalg.inv(np.eye(d) + scatter + shrunk), random_state=rng))
+    P = np.atleast_2d(wishart.rvs(d + n + n_told, np.linalg.inv(np.eye(d) + scatter + shrunk + told), random_state=rng))
     root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
     mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
     return Prior(np.asarray(mean), np.asarray(P))
+
+
+def _given(value: Floats | None) -> Floats:
+    assert value is not None
+    return value
 
 
 def held_by(side: Side) -> int:
@@ -104,13 +159,21 @@ def held_by(side: Side) -> int:
 # --- the sampler --------------------------------------------------------------------------------------------
 
 
+class NoiseDraw(NamedTuple):
+    """The noise of one sample: its variance, how it grows with ranges, and a_i and b_j where rows have their own."""
+
+    variance: float
+    growth: float = 0.0
+    users: Floats | None = None
+    items: Floats | None = None
+
+
 class Sample(NamedTuple):
-    """One state of the sampler: what was drawn of both sides, and the variance of the noise."""
+    """One state of the sampler: what was drawn of both sides, and the noise."""
 
     users: Draws
     items: Draws
-    variance: float
-    growth: float = 0.0
+    noise: NoiseDraw
 
 
 @dataclass(frozen=True)
@@ -120,36 +183,66 @@ class Sampled(Learned):
     sampler: Sampler | None = None
 
 
-class GrowingNoise:
-    """p of :mod:`boundrec.solvers.growth` in a sampler: drawn anew in every sweep, and with it what ratings count.
+class RatingNoise:
+    """What ratings count, where their noise differs: it is drawn anew in every sweep, and with it their weights.
 
     Parameters
     ----------
-    widths
-        The widths of the ratings' ranges, in the order of users.
+    weights
+        What each rating counts before any of it is drawn, in the order of users.
     order
         Where each rating in the order of items stands in that of users.
-    p
-        Where it starts.
+    widths, p
+        Where noise grows with the width of a rating's range (:mod:`boundrec.solvers.growth`): the widths, and the p to
+        start from.
+    rows
+        Where every user and item has a noise of its own (:mod:`boundrec.solvers.row_noise`).
     """
 
-    def __init__(self, widths: NoiseGrowth, order: Codes, p: float) -> None:
-        self.widths, self._order, self.p = widths, order, p
+    def __init__(
+        self,
+        weights: Floats,
+        order: Codes,
+        widths: NoiseGrowth | None = None,
+        p: float = 0.0,
+        rows: RowNoise | None = None,
+    ) -> None:
+        self.widths, self.p, self.rows = widths, p, rows
+        self._weights, self._order = weights, order
 
-    def redraw(self, users: Side, items: Side, pool: RowPool, rng: np.random.Generator) -> None:
-        """Draw p given both sides, and weigh their ratings by it."""
+    def redraw(self, users: Side, items: Side, variance: float, pool: RowPool, rng: np.random.Generator) -> None:
+        """Draw whatever it is that ratings differ in, given both sides, and weigh the ratings by it."""
         from boundrec.solvers.kernels import rating_errors
 
         csr = users.csr
         errors = np.empty(csr.data.size)
         pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, errors)
-        self.weigh(users, items, self.widths.draw(self.p, errors, rng))
+        if self.rows is not None:
+            self.rows.redraw(self._by_width() * errors**2 / variance, rng)
+        if self.widths is not None:  # last: with the variance integrated out, which nothing may use before it is drawn
+            own = errors if self.rows is None else errors * np.sqrt(self.rows.factors())
+            self.p = self.widths.draw(self.p, own, rng)
+        self.weigh(users, items)
 
-    def weigh(self, users: Side, items: Side, p: float) -> None:
-        """Weigh the ratings of both sides as noise that grows so has it."""
-        self.p, weights = p, self.widths.weights(p)
+    def weigh(self, users: Side, items: Side) -> None:
+        """Weigh the ratings of both sides by what was drawn."""
+        weights = self._by_width() if self.rows is None else self._by_width() * self.rows.factors()
         users.csr = users.csr._replace(weights=weights)
         items.csr = items.csr._replace(weights=weights[self._order])
+
+    def go_on(self, draw: NoiseDraw) -> None:
+        """Start from what was drawn before."""
+        self.p = draw.growth
+        if self.rows is not None and draw.users is not None and draw.items is not None:
+            self.rows.of_users, self.rows.of_items = draw.users, draw.items
+
+    def drawn(self, variance: float) -> NoiseDraw:
+        """What was drawn last, beside the overall variance."""
+        rows = () if self.rows is None else (self.rows.of_users, self.rows.of_items)
+        return NoiseDraw(variance, self.p, *rows)
+
+    def _by_width(self) -> Floats:
+        return self._weights if self.widths is None else self.widths.weights(self.p)
 
 
 class Sampler:
@@ -165,8 +258,8 @@ class Sampler:
         Which sweeps are kept, and room for them.
     means_from
         The sweep from which means are asked for in every sweep, for ratings to evaluate on; None without such.
-    growth
-        How noise grows with the width of a range, where that is drawn, too.
+    noise
+        What differs between ratings in their noise, where that is drawn, too.
     """
 
     def __init__(
@@ -179,18 +272,20 @@ class Sampler:
         means_from: int | None,
         pool: RowPool,
         rng: np.random.Generator,
-        growth: GrowingNoise | None = None,
+        noise: RatingNoise | None = None,
     ) -> None:
-        self.users, self.items, self.variance, self.kept, self.growth = users, items, variance, kept, growth
+        self.users, self.items, self.variance, self.kept, self.noise = users, items, variance, kept, noise
         self._guess, self._means_from, self._pool, self.rng = guess, means_from, pool, rng
         self.n_swept = 0
+        #: How many ratings there are, before noise of their own weighs them.
+        self._counted = float(users.csr.row_weights().sum())
 
     def sweeps(self) -> Iterator[Sweep]:
         """The squared error of each sample on the training ratings; it levels off, and then fluctuates."""
         from boundrec.solvers.kernels import squared_errors
 
         users, items, pool, rng = self.users, self.items, self._pool, self.rng
-        errors, counted = np.empty(len(users.factors)), float(users.csr.row_weights().sum())
+        errors = np.empty(len(users.factors))
         prior = PRIOR_NOISE * self._guess
         while True:
             sweep = self.n_swept + 1
@@ -199,14 +294,15 @@ class Sampler:
             items.factors = of_items.rows
             of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means)
             users.factors = of_users.rows
-            if self.growth is not None:
-                self.growth.redraw(users, items, pool, rng)
+            if self.noise is not None:
+                self.noise.redraw(users, items, self.variance, pool, rng)
             csr = users.csr
             pool.run(squared_errors, csr.indptr, csr, users.factors, items.factors, errors)
             total = float(errors.sum())
-            self.variance = max((total + prior) / (2.0 * float(rng.gamma((counted + PRIOR_NOISE) / 2))), TINY)
+            self.variance = max((total + prior) / (2.0 * float(rng.gamma((self._counted + PRIOR_NOISE) / 2))), TINY)
             self.n_swept = sweep
-            self.kept.see(sweep, Sample(of_users, of_items, self.variance, self.growth.p if self.growth else 0.0))
+            noise = NoiseDraw(self.variance) if self.noise is None else self.noise.drawn(self.variance)
+            self.kept.see(sweep, Sample(of_users, of_items, noise))
             yield Sweep(total)
 
     def result(self) -> Sampled:
@@ -225,6 +321,8 @@ class KeptSide:
         self._biases = np.zeros((n_rows, n_kept), dtype)
         self._spread = np.zeros((n_rows, 2))
         self._priors: list[Prior] = []
+        self.links: list[LinkDraw] = []
+        self.precisions: list[Floats] = []
         self._n_factors, self._held, self._bias = n_factors, held, 1 - held
 
     def add(self, draws: Draws) -> None:
@@ -237,6 +335,9 @@ class KeptSide:
         if len(draws.spread):
             self._spread += draws.spread
         self._priors.append(draws.prior)
+        if draws.link is not None:
+            self.links.append(draws.link)
+            self.precisions.append(_given(draws.precision))
 
     def alone(self, draws: Draws) -> KeptSide:
         """One sample by itself."""
@@ -283,8 +384,7 @@ class Kept:
     def __init__(self, sweeps: set[int], users: KeptSide, items: KeptSide) -> None:
         self.sweeps = sweeps
         self.users, self.items = users, items
-        self.variances: list[float] = []
-        self.growths: list[float] = []
+        self.noise: list[NoiseDraw] = []
         self.last: Sample | None = None
 
     def see(self, sweep: int, sample: Sample) -> None:
@@ -293,16 +393,15 @@ class Kept:
         if sweep in self.sweeps:
             self.users.add(sample.users)
             self.items.add(sample.items)
-            self.variances.append(sample.variance)
-            self.growths.append(sample.growth)
+            self.noise.append(sample.noise)
 
     def or_last(self) -> Kept:
         """What was kept or, within the burn-in, the last sample alone."""
-        if self.variances:
+        if self.noise:
             return self
         assert self.last is not None
         alone = Kept(set(), self.users.alone(self.last.users), self.items.alone(self.last.items))
-        alone.variances, alone.growths = [self.last.variance], [self.last.growth]
+        alone.noise = [self.last.noise]
         return alone
 
 

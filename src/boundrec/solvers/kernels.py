@@ -57,6 +57,19 @@ def rating_errors(csr, rows, fixed, out, start, stop):
 
 
 @compiled
+def sparse_products(matrix, dense, out, start, stop):
+    """out_i = Σ_j m_ij d_j, a row of a sparse matrix times a dense one."""
+    indptr, indices, values = matrix
+    for i in range(start, stop):
+        total = out[i]
+        total[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            value, row = values[p], dense[indices[p]]
+            for k in range(total.shape[0]):
+                total[k] += value * row[k]
+
+
+@compiled
 def row_gradients(csr, rows, fixed, gradient, out, start, stop):
     """gradient_i = −Σ_j c_ij e_ij h_j, half of ∂F/∂w_i (slip A4), and out_i = Σ_j c_ij e_ij², in one pass.
 

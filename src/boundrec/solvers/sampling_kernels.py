@@ -249,7 +249,8 @@ def _factorise_safely(A, L):
 def sample_rows(csr, fixed, radius, prior, noise, key, out, start, stop):
     """Draw each row from its conditional: x = w/r ~ N(m, P⁻¹) within ‖x‖ ≤ radius[1], v ~ N(w·h, 1/noise).
 
-    ``prior`` is (P, P m); ``radius`` is (r, the largest ‖x‖). Precision noise·r²A + P, linear part noise·r·b + P m.
+    ``prior`` is (P, P m), the latter one for all rows or one for each; ``radius`` is (r, the largest ‖x‖). Precision
+    noise·r²A + P, linear part noise·r·b + P m.
     ``out`` is (rows, means, spreads): the draws, in place, and, unless these are empty, what they are draws of.
     A row whose precision is beyond all numbers stays as it is.
     """
@@ -262,9 +263,9 @@ def sample_rows(csr, fixed, radius, prior, noise, key, out, start, stop):
     state = np.empty(1, np.uint64)
     for i in range(start, stop):
         normal_equations(csr, i, fixed, A, b)
-        r = magnitude[i]
+        r, linear = magnitude[i], Pm[min(i, Pm.shape[0] - 1)]
         for k in range(n_factors):
-            mean[k] = noise * r * b[k] + Pm[k]
+            mean[k] = noise * r * b[k] + linear[k]
             for m in range(k + 1):
                 A[k, m] = noise * r * r * A[k, m] + P[k, m]
             x[k] = rows[i, k] / r

@@ -1,0 +1,189 @@
+"""What a model knows besides ratings: features of users and items, and who rated what, as links in the prior of rows.
+
+Somebody's features are f_i; so is the set of whom they rated, 1/√n_i at each of the n_i (what people choose says more
+than how they rate). Only training ratings that count enter a set. :mod:`boundrec.solvers.links` has the mathematics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+
+from boundrec.arrays import Bools, Floats, ReadOnly, Reals
+from boundrec.data.columns import short
+from boundrec.data.features import Features, GraphEncoding
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import Csr
+from boundrec.solvers.gibbs import KeptSide
+from boundrec.solvers.links import LinkDraw, Links
+
+#: The farthest that a feature of somebody new may be from the mean of the fit, in its spread there.
+FARTHEST = 1e6
+
+
+@dataclass(frozen=True)
+class FittedLinks(ReadOnly):
+    """The links of one side, as the kept samples have them.
+
+    Parameters
+    ----------
+    matrices
+        B of each sample: samples × features × coordinates, the features of `features` first, then those of sets.
+    typical
+        Where each group of features moves rows on average: samples × groups × coordinates.
+    features
+        What is known of ids; None where nothing is.
+    n_rated
+        How many of the other side's rows may be in a set: those of the fit. 0 where there are no sets.
+    alone
+        With sets: what features say of a row whose set is not known, in place of their part of the matrices.
+    precisions
+        With sets: those of the prior of rows whose sets are known; the model's own prior is for the others.
+    """
+
+    matrices: Reals
+    typical: Floats
+    features: Features | None
+    n_rated: int
+    alone: Reals | None = None
+    precisions: Floats | None = None
+
+    @classmethod
+    def of(cls, kept: KeptSide, features: Features | None, n_rated: int, dtype: Any) -> FittedLinks | None:
+        """From what the sampler kept; None where it had no links."""
+        draws = kept.links
+        if not draws:
+            return None
+        links = cls(
+            np.array([draw.matrix for draw in draws], dtype),
+            np.array([draw.typical for draw in draws]),
+            features,
+            n_rated,
+        )
+        if not n_rated:
+            return links
+        alone = np.array([draw.alone for draw in draws], dtype)
+        return replace(links, alone=alone, precisions=np.array(kept.precisions))
+
+    def draws(self) -> list[LinkDraw]:
+        """Those of each sample, but for their strengths and spreads, of which nothing is made any more."""
+        alone = [None] * len(self.matrices) if self.alone is None else self.alone
+        of_each = zip(self.matrices, self.typical, alone, strict=True)
+        return [LinkDraw(matrix, np.empty(0), typical, told) for matrix, typical, told in of_each]
+
+    @property
+    def n_features(self) -> int:
+        """How many features there are beside those of sets."""
+        return int(self.matrices.shape[1]) - self.n_rated
+
+    def told(self, ids: IdIndex) -> Bools:
+        """Who has features."""
+        return np.zeros(len(ids), bool) if self.features is None else self.features.rows_for(ids)[1]
+
+    def encoded(self, given: Any, what: str, id_name: str | None) -> Features:
+        """Features of ids that come after the fit, made as those of the fit were."""
+        assert self.features is not None
+        encoding = self.features.encoding
+        found = encoding.encode(given, what, id_name)
+        if isinstance(encoding, GraphEncoding):  # those whom new ones are linked with keep the neighbours they had
+            new = encoding.neighbours.codes(found.ids.ids) < 0
+            if not new.any():
+                raise ValueError(f"{what} are a graph of nobody new: give the links of ids that were not in it at fit.")
+            found = replace(found, ids=IdIndex(found.ids.ids[new]), matrix=found.matrix[new])
+        _refuse_far(found, what)
+        return found
+
+    def with_features(self, more: Features, ids: IdIndex) -> FittedLinks:
+        """The same with what is known of some ids, now or since the fit."""
+        assert self.features is not None
+        return replace(self, features=self.features.updated(more, ids))
+
+    def without_sets(self) -> FittedLinks | None:
+        """The same where the other side has other rows, of which none was there at fit to be in a set."""
+        if not self.n_rated:
+            return self
+        if self.features is None:
+            return None
+        assert self.alone is not None
+        return FittedLinks(self.alone, self.typical[:, :1], self.features, 0)
+
+    def with_sets(self, csr: Csr) -> Bools:
+        """Which rows with these ratings have a set."""
+        return np.diff(rated_sets(csr, self.n_rated).indptr) > 0
+
+    def shifts(self, ids: IdIndex, csr: Csr) -> Iterator[Floats]:
+        """Of each sample: where the prior of rows with these ids and ratings lies, beside that of a typical row.
+
+        Whoever has no features, or no rating of anybody in the sets, is typical in that respect. Rows that came after
+        the fit are in nobody's set.
+        """
+        parts = []
+        if self.features is not None:
+            parts.append(self.features.rows_for(ids))
+        if self.n_rated:
+            sets = rated_sets(csr, self.n_rated)
+            parts.append((sets, np.diff(sets.indptr) > 0))
+        for matrix, typical in zip(self.matrices, self.typical, strict=True):
+            moved, first = np.zeros((len(ids), matrix.shape[1])), 0
+            for (known, told), usual in zip(parts, typical, strict=True):
+                last = first + known.shape[1]
+                moved[told] += (known @ matrix[first:last].astype(np.float64) - usual)[told]
+                first = last
+            yield moved
+
+
+def _refuse_far(features: Features, what: str) -> None:
+    """Refuse numbers so far from those of the fit that nothing was learnt about the like."""
+    entries = features.matrix.tocoo()
+    far = ~(np.abs(entries.data) <= FARTHEST)
+    if far.any():
+        first = int(far.argmax())
+        one, name = features.ids.ids.item(entries.row[first]), features.names[entries.col[first]]
+        raise ValueError(
+            f"{what} have {entries.data[first]:.3g} for {name!r} of {short(one)}, in units of its spread at fit, where "
+            f"{FARTHEST:.0g} is the most: give it in the unit that it had then."
+        )
+
+
+def links_of(ids: IdIndex, csr: Csr, features: Features | None, n_rated: int, width: int) -> Links | None:
+    """The links of a side that is to be fitted; None where nothing is known of its rows.
+
+    Parameters
+    ----------
+    ids, csr
+        The side's rows and their ratings.
+    features
+        What is known of them.
+    n_rated
+        How many rows the other side has, where sets of whom they rated are wanted; else 0.
+    width
+        How many coordinates a row has.
+    """
+    parts = [] if features is None else [features.rows_for(ids)[0]]
+    if n_rated:
+        parts.append(rated_sets(csr, n_rated))
+    if not parts:
+        return None
+    groups = [part.shape[1] for part in parts]
+    return Links(csr_array(hstack(parts, format="csr")), groups, counting(csr), width, n_rated > 0)
+
+
+def counting(csr: Csr) -> Any:
+    """Which rows have a rating that counts."""
+    return csr.row_weights() > 0
+
+
+def rated_sets(csr: Csr, n_columns: int) -> csr_array:
+    """1/√n at each of the n that a row has rated; ratings that do not count, and columns past these, are left out."""
+    rows, kept = csr.row_of_entry(), csr.indices < n_columns
+    if csr.weights.size:
+        kept = kept & (csr.weights > 0)
+    n_rows = len(csr.indptr) - 1
+    sizes = np.bincount(rows[kept], minlength=n_rows)
+    values = 1.0 / np.sqrt(sizes[rows[kept]])
+    indptr = np.concatenate(([0], np.cumsum(sizes)))
+    return csr_array((values, csr.indices[kept], indptr), shape=(n_rows, n_columns))
