@@ -215,7 +215,7 @@ SAID = (
     "Seconds, K = 10;",
     "At 100,000 × 100,000",
     "MBMF-n was timed anew",
-    "boundrec trains on all",
+    "By default boundrec trains",
     "processor seconds suffer",
     "ave(σ) over ten restarts",
     "and of independent entries",
