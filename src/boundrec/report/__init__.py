@@ -78,6 +78,7 @@ th, td { padding: .35rem .5rem; text-align: right; white-space: nowrap; vertical
 thead th { background: var(--tint); font-weight: 600; }
 thead tr:first-child:not(:last-child) th { text-align: center; }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--tint); font-weight: 600; }
+tbody th:first-child { white-space: normal; min-width: 9rem; max-width: 18rem; }
 tbody tr:last-child > * { border-bottom: 0; }
 td b { font-weight: 700; color: var(--accent); }
 tr.break > * { border-top: 2px solid var(--line); }
