@@ -68,7 +68,7 @@ def test_every_answer_of_a_model_stored_in_float32_lies_in_the_range_of_its_pair
 def test_every_answer_behind_a_link_lies_in_the_range_of_its_pair(problem, name, growth):
     low, high = (np.log1p(end[tuple(problem.rated.T)]) for end in (problem.lower, problem.upper))
     assume((high - low).max() > 1e-140)  # else no range is left, which is refused in a sentence
-    keeps_its_promise(problem, problem.fit(MODELS[name], noise_growth=growth, link="log1p"))
+    keeps_its_promise(problem, problem.fit(MODELS[name], noise_growth=growth, link="log1p", dtype="float64"))
 
 
 # --- one range for all ------------------------------------------------------------------------------------------
