@@ -449,12 +449,10 @@ def link_solution(F, strengths, right):
     return np.linalg.solve(F.T @ F + np.diag(strengths), right)
 
 
-def rated_set(row, n_columns):
-    """1/√n at each of the n columns of a row's pairs with a weight above 0; pairs are {column: weight}."""
-    counted = [column for column, weight in row.items() if weight > 0 and column < n_columns]
-    f = np.zeros(n_columns)
-    f[counted] = 1 / np.sqrt(max(len(counted), 1))
-    return f
+def rated_set(row, columns):
+    """1/√n at each of the n of some columns that a row has with a weight above 0; the row is {column: weight}."""
+    counted = [column in row and row[column] > 0 for column in columns]
+    return np.array(counted) / np.sqrt(max(sum(counted), 1))
 
 
 def row_noise_rates(users, squares, others, alike, n_users):
@@ -501,3 +499,19 @@ def priors_and_rows(F, groups, rated, radius, n_draws, rng):
         found.append((m, A @ A.transpose(0, 2, 1), strengths, B, x))
         n_found += len(m)
     return tuple(np.concatenate(each)[:n_draws] for each in zip(*found, strict=True))
+
+
+def explained_inner(ratings, weights, rated, variance, radius, item, mean, precision, shifts):
+    """What somebody typical gets of an item, and what each rating and each shift of the prior adds, one by one.
+
+    Each part is the change of the row's mean where the others are left out: as they are all linear, they add up.
+    """
+    A = precision.copy()
+    for phi, weight in zip(rated, weights, strict=True):
+        A = A + weight / variance * radius**2 * np.outer(phi, phi)
+    usual, parts = radius * item @ mean, []
+    for phi, rating, weight in zip(rated, ratings, weights, strict=True):
+        moved = np.linalg.inv(A) @ (weight / variance * radius * (rating - radius * phi @ mean) * phi)
+        parts.append(radius * item @ moved)
+    parts += [radius * item @ np.linalg.inv(A) @ precision @ shift for shift in shifts]
+    return usual, np.array(parts)

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import boundrec
 from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF, Graph, PerItem, PerPair
+from boundrec.models import side_information
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -55,10 +56,12 @@ def data():
 
 @pytest.fixture(scope="module")
 def files(data, tmp_path_factory):
-    """Every model, saved once with its ratings."""
+    """Every model, saved once with its ratings; so few that whoever has one is in sets."""
     folder = tmp_path_factory.mktemp("models")
-    for name, model in MODELS.items():
-        clone(model).fit(*data, **FEATURES.get(name, {})).save(folder / name, keep_ratings=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_information, "LEAST_RATED", 1)
+        for name, model in MODELS.items():
+            clone(model).fit(*data, **FEATURES.get(name, {})).save(folder / name, keep_ratings=True)
     return folder
 
 
@@ -331,7 +334,9 @@ REFUSED = {
     "steadiness past all": ("told", array("item_steadiness", with_all(1e-35)), "too small or too large to be mult"),
     "NaN in links": ("told", array("user_links.matrices", with_first(np.nan)), "'user_links' are not finite"),
     "far links": ("told", array("item_links.typical", with_all(1e200)), "'item_links' are not finite"),
-    "sets of more than there are": ("told", value(user_links=99), "'user_links' do not go with its features"),
+    "sets of more than there are": ("told", array("user_links.in_sets", with_first(99)), "'user_links' do not go with"),
+    "sets of nobody": ("told", array("user_links.in_sets", with_first(-1)), "'user_links' do not go with its feat"),
+    "sets of another number": ("told", value(user_links=99), "'user_links.in_sets' is missing or damaged"),
     "a column of features less": (
         "told",
         array("user_links.matrices", lambda rows: rows[:, 1:]),

@@ -130,9 +130,16 @@ def test_a_cold_item_takes_ratings_later(planted):
     assert model.fitted_.items.trained.all()  # those who are cold still count as known
 
 
-def test_the_cold_are_in_no_set_and_take_no_room_there(knowing):
-    assert knowing.fitted_.users.links.n_rated == N_ITEMS - len(COLD_ITEMS)
-    assert knowing.fitted_.items.links.n_rated == N_USERS - len(COLD_USERS)
+def test_sets_hold_those_with_ten_ratings_and_take_no_room_for_others(planted):
+    rare = (planted.X[:, 0] < 3) & (planted.X[:, 1] > 1009) | (planted.X[:, 1] < 1003) & (planted.X[:, 0] > 9)
+    X, y = planted.X[~rare], planted.y[~rare]
+    model = sampler(max_iter=2, implicit="both").fit(X, y, **planted.features())
+    of_item, of_user = (np.bincount(X[:, side] - FIRST[side]) for side in (1, 0))
+    for side, counts, first in ((model.fitted_.users, of_item, 1000), (model.fitted_.items, of_user, 0)):
+        other = model.fitted_.items if first else model.fitted_.users
+        assert 0 < np.count_nonzero(counts < 10) < 10
+        assert sorted(other.ids.ids[side.links.in_sets] - first) == np.flatnonzero(counts >= 10).tolist()
+        assert side.links.matrices.shape[1] == 2 + (counts >= 10).sum()
 
 
 def test_names_of_columns_and_rows_of_ratings_survive_the_cold(planted):
@@ -219,7 +226,7 @@ def test_columns_that_came_after_the_fit_are_in_nobodys_set(planted):
     model = sampler(implicit="both", noise="own").fit(planted.X, planted.y)
     model.partial_fit([(user, "new") for user in range(30)], np.full(30, 4.0))
     sets = model.fitted_.users.links
-    assert sets.n_rated == len(np.unique(planted.X[:, 1])) < model.n_items_
+    assert sets.in_sets.max() < model.n_items_ - 1
     view = model.fold_in([("one", "new")], [4.0], axis="users")
     shift = next(
         sets.shifts(
@@ -227,7 +234,7 @@ def test_columns_that_came_after_the_fit_are_in_nobodys_set(planted):
             Ratings.read([("one", "new")], [4.0]).by_user._replace(indices=np.array([model.n_items_ - 1], np.int32)),
         )
     )
-    assert not shift.any()
+    assert np.allclose(shift, -sets.typical[0].sum(axis=0))  # of whoever rated, and nobody in sets
     items = model.fold_in([(0, "newest"), (1, "newest")], [2.0, 3.0], axis="items")
     assert items.fitted_.users.links is None  # none of its items was there to be in a set
     assert np.isfinite(items.fold_in([("one", "newest")], [4.0]).predict([("one", "newest")])).all()
@@ -355,7 +362,7 @@ def test_files_grow_by_the_links_and_the_noise_of_rows(planted, tmp_path):
         sampler(n_kept=5, **settings).fit(planted.X, planted.y).save(tmp_path / "model")
         sizes.append((tmp_path / "model").stat().st_size)
     rows = len(np.unique(planted.X[:, 0])) + len(np.unique(planted.X[:, 1]))
-    numbers = rows * 5 * (3 + 1) + rows * 5
+    numbers = rows * 5 * (3 + 1) + rows * 5 + 2 * rows  # links, noise, and who is in sets
     precisions = 2 * 8 * 5 * (3 + 1) ** 2
     assert sizes[1] - sizes[0] == pytest.approx(4 * numbers + precisions, rel=0.2)  # the header has more names
 
@@ -532,3 +539,39 @@ def test_whatever_is_known_every_answer_lies_in_its_range(implicit, noise, known
         asked = [(user, item) for user, row in zip(one.user_ids_.ids.tolist(), listed, strict=True) for item in row]
         there = [item >= 0 for _, item in asked]
         assert np.array_equal(scores.ravel()[there], one.predict(asked)[there])
+
+
+# --- what "auto" takes ------------------------------------------------------------------------------------------
+
+
+def test_auto_takes_the_sets_of_a_side_with_rows_enough_to_learn_them_from():
+    """With ten times as many in its sets as it has rows, and no more."""
+    rng = np.random.default_rng(0)
+    X = np.argwhere(np.ones((120, 12), bool))
+    y = rng.integers(1, 6, len(X)).astype(float)
+    few = X[:, 1] < 11  # eleven things, rated by everybody
+    model = sampler(max_iter=2, implicit="auto").fit(X[few], y[few])
+    assert model.fitted_.users.links.in_sets.size == 11
+    assert model.fitted_.items.links is None  # 120 people are more than ten for each of eleven things
+    model = sampler(max_iter=2, implicit="auto").fit(X, y)
+    assert model.fitted_.items.links.in_sets.size == 120
+    assert sampler(max_iter=2, implicit="both").fit(X[few], y[few]).fitted_.items.links.in_sets.size == 120
+
+
+def test_auto_noise_is_of_rows_own_but_where_some_ratings_are_far_from_all(planted):
+    assert sampler(max_iter=2, noise="auto").fit(planted.X, planted.y).fitted_.users.steadiness is not None
+    counts = np.where(np.arange(len(planted.y)) == 7, 1e5, planted.y)
+    heavy = sampler(max_iter=2, noise="auto", bounds=(0, None))
+    assert heavy.fit(planted.X, counts).fitted_.users.steadiness is None
+    behind = sampler(max_iter=2, noise="auto", bounds=(0, None), link="log1p")
+    assert behind.fit(planted.X, np.exp(planted.y)).fitted_.users.steadiness is not None
+
+
+def test_a_fit_that_goes_on_keeps_what_auto_took(planted):
+    model = sampler(max_iter=4, implicit="auto", noise="auto", warm_start=True).fit(planted.X, planted.y)
+    before = model.fitted_.users.links.in_sets
+    rare = planted.X[:, 1] < 1005  # these have fewer than ten ratings in what follows
+    fewer = ~rare | (planted.X[:, 0] < 12)
+    model.fit(planted.X[fewer], planted.y[fewer])
+    assert np.array_equal(model.fitted_.users.links.in_sets, before)
+    assert len(model.objectives_) == 8

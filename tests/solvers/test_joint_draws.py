@@ -101,11 +101,11 @@ def with_sets(**noise):
     model = plain(**noise)
     for name, other in (("users", "items"), ("items", "users")):
         side, n_others = model.sides[name], len(RADIUS[other])
-        side.links = links_of(None, side.csr, None, n_others, 2)
+        side.links = links_of(None, side.csr, None, np.arange(n_others), 2)
         pairs = [{} for _ in side.radius]
         for row, column in zip(side.csr.row_of_entry(), side.csr.indices, strict=True):
             pairs[row][column] = 1.0
-        F = np.array([naive.rated_set(row, n_others) for row in pairs])
+        F = np.array([naive.rated_set(row, range(n_others)) for row in pairs])
         model.linked[name] = F, [n_others], RATED if name == "users" else np.ones(2, bool)
     return model
 

@@ -197,11 +197,11 @@ def test_sets_are_of_ratings_that_count(seed, weighted):
     rows, columns = np.nonzero(mask)
     indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
     csr = Csr(indptr, columns.astype(np.int32), np.zeros(len(rows)), weights[mask] if weighted else np.empty(0))
-    known = int(rng.integers(1, m + 1))
+    known = np.flatnonzero(rng.permutation(np.arange(m) < rng.integers(1, m + 1)))
     pairs = [{j: weights[i, j] for j in range(m) if mask[i, j]} for i in range(n)]
     wanted = np.array([naive.rated_set(row, known) for row in pairs])
     assert np.allclose(rated_sets(csr, known).toarray(), wanted)
-    link = links_of(None, csr, None, m, 2)
+    link = links_of(None, csr, None, np.arange(m), 2)
     assert np.array_equal(link.rated, [any(weight > 0 for weight in row.values()) for row in pairs])
 
 
@@ -209,8 +209,8 @@ def test_sets_are_of_ratings_that_count(seed, weighted):
 def moving():
     """Pairs (X, y) in which somebody rated everything and others only every second item: they could have the next."""
     rng = np.random.default_rng(0)
-    others = np.argwhere(rng.random((15, 10)) < 0.5) * [1, 2] + [1, 0]
-    X = np.vstack([np.column_stack([np.zeros(20, int), np.arange(20)]), others])
+    others = np.argwhere(rng.random((30, 20)) < 0.6) * [1, 2] + [1, 0]
+    X = np.vstack([np.column_stack([np.zeros(40, int), np.arange(40)]), others])
     return X, rng.integers(1, 6, len(X)).astype(float)
 
 
@@ -230,6 +230,7 @@ def assert_same_fit(one, other, same=np.array_equal):
     assert same(one.objectives_, other.objectives_)
     for side in ("users", "items"):
         mine, theirs = getattr(one.fitted_, side), getattr(other.fitted_, side)
+        assert len(mine.links.in_sets) > 2
         assert same(mine.factors, theirs.factors)
         assert same(mine.links.matrices, theirs.links.matrices)
         assert same(mine.links.typical, theirs.links.typical)

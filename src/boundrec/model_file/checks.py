@@ -243,8 +243,9 @@ def _check_side(fitted: Fitted, kind: str) -> None:
         return
     others = len(fitted.side("item" if kind == "user" else "user").ids)
     n_features = 0 if links.features is None else len(links.features.encoding)
-    groups = (links.features is not None) + (links.n_rated > 0)
-    if links.n_rated > others or links.n_features != n_features or links.typical.shape[1] != groups:
+    groups = (links.features is not None) + (links.in_sets.size > 0)
+    increasing = np.all(np.diff(links.in_sets) > 0) and np.all((links.in_sets >= 0) & (links.in_sets < others))
+    if not increasing or links.n_features != n_features or links.typical.shape[1] != groups:
         raise ValueError(f"its '{kind}_links' do not go with its features, or with those that may be in sets.")
     assert side.prior is not None
     largest = [links.matrices, links.typical]
@@ -255,7 +256,7 @@ def _check_side(fitted: Fitted, kind: str) -> None:
         largest.append(links.alone)
     with np.errstate(over="ignore", invalid="ignore"):
         longest = 0.0 if links.features is None else float(np.abs(links.features.matrix.data).sum())
-        moved = (1 + longest + np.sqrt(links.n_rated)) * float(
+        moved = (1 + longest + np.sqrt(links.in_sets.size)) * float(
             np.max([np.abs(one).max(initial=0.0) for one in largest])
         )
         usable = moved <= LARGEST and np.isfinite(moved * float(np.abs(side.prior.precision).max()))

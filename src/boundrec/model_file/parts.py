@@ -22,7 +22,7 @@ from boundrec.data.features import Features
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import LARGEST, Csr, Ends, Ratings, transposed
 from boundrec.model_file.tensor_file import TensorFile
-from boundrec.models.side_information import FittedLinks
+from boundrec.models.side_information import NOBODY, FittedLinks
 from boundrec.ranges import Frame, Ranges, SideRule
 from boundrec.ranges.rules import (
     ByFunction,
@@ -327,11 +327,12 @@ def _restore_ends(source: Source, name: str, size: str) -> Ends:
 
 
 def _store_links(contents: Contents, name: str, links: FittedLinks) -> None:
-    """How many may be in a set, under the name itself; then the matrices, and the features part by part."""
-    contents.values[name] = links.n_rated
+    """How many may be in a set, under the name itself; who they are, the matrices, and the features part by part."""
+    contents.values[name] = int(links.in_sets.size)
     contents.add(f"{name}.matrices", links.matrices)
     contents.add(f"{name}.typical", links.typical)
     if links.alone is not None and links.precisions is not None:
+        contents.add(f"{name}.in_sets", links.in_sets)
         contents.add(f"{name}.alone", links.alone)
         contents.add(f"{name}.precisions", links.precisions)
     for part, value in {} if links.features is None else links.features.to_parts().items():
@@ -345,17 +346,20 @@ def _store_links(contents: Contents, name: str, links: FittedLinks) -> None:
 
 
 def _restore_links(source: Source, name: str, kept: str, free: str) -> FittedLinks:
-    n_rated = _restore_count(source, name)
+    n_in_sets = _restore_count(source, name)
     matrices = source.array(f"{name}.matrices", FLOATS, kept, f"{name} features", free)
     typical = source.array(f"{name}.typical", NUMBERS, kept, f"{name} groups", free)
     features, place = None, f"{name}.features"
     if source.holds(f"{place}.indptr"):
         features = _restore_features(source, place)
-    if not n_rated:
-        return FittedLinks(matrices, typical, features, n_rated)
+    if not n_in_sets:
+        return FittedLinks(matrices, typical, features, NOBODY)
+    in_sets = source.array(f"{name}.in_sets", ("int64",), f"{name} in sets")
+    if in_sets.size != n_in_sets:
+        raise ValueError(f"its '{name}.in_sets' is missing or damaged.")
     alone = source.array(f"{name}.alone", FLOATS, kept, f"{name} features alone", free)
     precisions = source.array(f"{name}.precisions", NUMBERS, kept, free, free)
-    return FittedLinks(matrices, typical, features, n_rated, alone, precisions)
+    return FittedLinks(matrices, typical, features, in_sets, alone, precisions)
 
 
 def _restore_features(source: Source, name: str) -> Features:

@@ -20,21 +20,23 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
-from boundrec.arrays import Bools, Floats, Reals
+from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.features import Features, read_features
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
 from boundrec.models.estimator import Callback
+from boundrec.models.explain import Explanation, explained
 from boundrec.models.feature_effects import feature_effects
 from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
-from boundrec.models.new_ratings import SampledRows, TakesNewRatings
+from boundrec.models.new_ratings import OTHER, SampledRows, TakesNewRatings, of_side
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
-from boundrec.models.side_information import FittedLinks, links_of
+from boundrec.models.side_information import MOST_IN_SETS, NOBODY, FittedLinks, counting, links_of, well_rated
 from boundrec.notes import warn
 from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
@@ -58,8 +60,10 @@ from boundrec.solvers.row_noise import RowNoise
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")
-Implicit = Literal["off", "users", "items", "both"]
-Noise = Literal["one", "own"]
+Implicit = Literal["auto", "off", "users", "items", "both"]
+Noise = Literal["auto", "one", "own"]
+#: Noise is one for all where ratings have a larger kurtosis: 3 is that of a normal, and that of stars is lower.
+HEAVY_TAILS = 13.0
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
 #: How many errors are looked at to tell their distribution, and how many quantiles of it are kept.
@@ -157,14 +161,17 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         default="off",
         rule=one_of(Implicit),
         meaning='Whether the prior of rows follows who rated what, as far as it was trained on: that of ``"users"`` '
-        '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``. The model and its file then '
-        "hold n_kept · (n_factors + 1) numbers more for each item (sets of users), each user (sets of items) "
-        "and each feature.",
+        '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``; ``"auto"`` takes the sides '
+        "that have a tenth as many rows as there are to be in their sets, or more. Those with ten training ratings "
+        "are in sets. The model and its file then hold n_kept · (n_factors + 1) numbers more for each of them and for "
+        "each feature.",
     )
     noise: Noise = setting(
         default="one",
         rule=one_of(Noise),
-        meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``: n_kept numbers for each.',
+        meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``: n_kept numbers for each. '
+        '``"auto"`` is that, but where some ratings are far from all others, as plain counts are, of which noise of '
+        "their own would make next to nothing.",
     )
     n_kept: int = setting(
         default=20,
@@ -261,18 +268,31 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
 
     def _links(self, side: Side, kind: str, start: Fitted) -> Links | None:
         """What is known of a side's rows besides their ratings, for its prior."""
-        features, n_rated = self._features.get(kind), self._n_rated(kind, start)
-        return links_of(start.side(kind).ids, side.csr, features, n_rated, self.n_factors + 1)
+        features, in_sets = self._features.get(kind), self._in_sets(kind, start)
+        return links_of(start.side(kind).ids, side.csr, features, in_sets, self.n_factors + 1)
 
-    def _n_rated(self, kind: str, start: Fitted) -> int:
-        """How many there are that a row of a side may have rated, where its prior is to know whom it did; else 0.
+    def _in_sets(self, kind: str, start: Fitted) -> Codes:
+        """Who may be in the sets of a side's rows, where its prior is to know these; a fit that goes on keeps them."""
+        if self.implicit not in ("auto", "both", f"{kind}s"):
+            return NOBODY
+        if self.warm_start and self._chain:
+            links = self.fitted_.side(kind).links
+            return NOBODY if links is None else links.in_sets
+        csr = of_side(_known(start.ratings), kind)[1]
+        found = well_rated(csr, len(start.side(OTHER[kind]).ids))
+        too_many = found.size > MOST_IN_SETS * np.count_nonzero(counting(csr))
+        return NOBODY if is_auto(self.implicit) and too_many else found
 
-        Those that only have features come last, and are in no set.
-        """
-        if self.implicit not in ("both", f"{kind}s"):
-            return 0
-        rated = start.seen.indices if kind == "user" else np.flatnonzero(np.diff(start.seen.indptr))
-        return int(rated.max()) + 1
+    def _own_noise(self, start: Fitted) -> bool:
+        """Whether rows have a noise of their own; a fit that goes on keeps what it had."""
+        if not is_auto(self.noise):
+            return self.noise == "own"
+        if self.warm_start and self._chain:
+            return self.fitted_.users.steadiness is not None
+        csr = answers.bounded(start).scale.of_ratings(_known(start.ratings)).by_user
+        values = csr.data[csr.that_count()].astype(np.float64)
+        apart = values - values.mean()
+        return bool(np.mean(apart**4) <= HEAVY_TAILS * np.mean(apart**2) ** 2)
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         chain = self._chain if self.warm_start else None
@@ -334,7 +354,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     def _rating_noise(self, start: Fitted, guess: float, csr: Csr) -> RatingNoise | None:
         """What is to be sampled of how ratings differ in their noise; ``csr`` has them as they are factorised."""
         ratings, scale = start.ratings, answers.bounded(start).scale
-        growing, own = scale.width is not None and is_auto(self.noise_growth), self.noise == "own"
+        growing, own = scale.width is not None and is_auto(self.noise_growth), self._own_noise(start)
         if not (growing or own):
             return None
         assert ratings is not None
@@ -385,9 +405,9 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             links, features = before.side(kind).links, self._features.get(kind)
             known = None if links is None else links.features
             same[f"{kind}_features"] = _names(known) == _names(features)
-            n_rated = 0 if links is None else links.n_rated
-            same[f"rated sets of {kind}s (implicit)"] = n_rated == self._n_rated(kind, start)
-        same["noise"] = (before.users.steadiness is not None) == (self.noise == "own")
+            n_before = 0 if links is None else links.in_sets.size
+            same[f"rated sets of {kind}s (implicit)"] = n_before == self._in_sets(kind, start).size
+        same["noise"] = (before.users.steadiness is not None) == self._own_noise(start)
         other = [name for name, holds in same.items() if not holds]
         if other:
             raise ValueError(
@@ -402,8 +422,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         ranges, variances = _with_noise(answers.bounded(start), sampler.noise, kept)
         sides: dict[str, Any] = {}
         for kind, own in (("user", kept.users), ("item", kept.items)):
-            n_rated = self._n_rated(kind, start)
-            links = FittedLinks.of(own, self._features.get(kind), n_rated, np.dtype(self.dtype))
+            in_sets = self._in_sets(kind, start)
+            links = FittedLinks.of(own, self._features.get(kind), in_sets, np.dtype(self.dtype))
             steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
             steadiness = None if steady[0] is None else np.column_stack(steady).astype(self.dtype)
             stacked = _stacked(start.side(kind), own, at_the_end)
@@ -548,6 +568,46 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             raise ValueError(f"quantiles={short(quantiles)}: give numbers above 0 and below 1.")
         pairs = self._pairs(X, lower, upper)
         return answers.quantiles(self.fitted_, pairs, wanted)
+
+    def explain(self, user: Any, item: Any, *, lower: Any = None, upper: Any = None) -> Explanation:
+        """Why a user gets what is predicted for an item: what their own ratings and features add to the usual.
+
+        Every rating has a part by its value, beside what somebody typical would have given, and with ``implicit`` one
+        by the choice of its item; every feature has one. With ``usual`` and ``remainder`` they add up to the
+        prediction, in units of ratings.
+
+        Parameters
+        ----------
+        user, item
+            The ids of two that the model knows.
+        lower, upper
+            The range of the pair, where ranges come with the rows.
+
+        Examples
+        --------
+        >>> from boundrec import BayesianMBMF
+        >>> X = [("ann", "tea"), ("ann", "rum"), ("bob", "tea"), ("bob", "gin"), ("eve", "rum"), ("eve", "gin")]
+        >>> model = BayesianMBMF(n_factors=2, bounds=(1, 5), random_state=0).fit(X, [5, 1, 4, 5, 2, 1])
+        >>> why = model.explain("ann", "gin")
+        >>> sorted(part.item for part in why.ratings)
+        ['rum', 'tea']
+        >>> parts = [part.total for part in why.ratings]
+        >>> abs(why.usual + sum(parts) + why.remainder - why.prediction) < 1e-9
+        True
+        """
+        check_is_fitted(self)
+        fitted = self.fitted_
+        if fitted.ratings is None:
+            raise ValueError(
+                "explain needs the ratings of the fit, which neither a view from fold_in nor a file without them has: "
+                "call it on the model itself, or save the model with keep_ratings=True."
+            )
+        ends = {name: [end] for name, end in (("lower", lower), ("upper", upper)) if end is not None}
+        pair = self._pairs([(user, item)], **ends)
+        for kind, code, one in (("user", pair.users, user), ("item", pair.items, item)):
+            if code[0] < 0:
+                raise ValueError(f"{kind}={short(one)} is not known to this model: give one with ratings or features.")
+        return explained(fitted, pair, self.n_factors)
 
     # --- what was learnt ------------------------------------------------------------------------------------
 

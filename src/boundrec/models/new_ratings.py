@@ -29,7 +29,7 @@ from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import check_names
 from boundrec.models.fitted import Fitted, FittedSide
-from boundrec.models.side_information import FittedLinks
+from boundrec.models.side_information import FittedLinks, counting
 from boundrec.notes import warn
 from boundrec.ranges import Ranges
 from boundrec.ranges.contradictions import describe_contradictions, settle_contradictions, settle_own, widen_new
@@ -310,7 +310,7 @@ def averaged_models(
     csr = csr._replace(indices=indices.astype(np.int32))
     radius = np.sqrt(ranges.slack) * getattr(ranges, kind)[rows]
     held: dict[str, Any] = HELD if fitted.side(kind).biases is not None else {"user": None, "item": None}
-    sides = _unstacked(fitted, kind, rows, n_factors), _unstacked(fitted, other, rated, n_factors)
+    sides = unstacked(fitted, kind, rows, n_factors), unstacked(fitted, other, rated, n_factors)
     steadiness = fitted.side(other).steadiness
     for sample, (own, fixed) in enumerate(zip(*sides, strict=True)):
         weighed = csr if steadiness is None else csr.weighed(steadiness[rated, sample][indices])
@@ -320,7 +320,8 @@ def averaged_models(
         )
 
 
-def _unstacked(fitted: Fitted, kind: str, rows: NDArray[np.integer], n_factors: int) -> list[Reals]:
+def unstacked(fitted: Fitted, kind: str, rows: NDArray[np.integer], n_factors: int) -> list[Reals]:
+    """Some rows of a side in each model that this one averages."""
     side = fitted.side(kind)
     biases = None if side.biases is None else side.biases[rows]
     return unstack(side.factors[rows], biases, HELD[OTHER[kind]], n_factors)
@@ -392,12 +393,12 @@ class SampledRows:
         )
 
     def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
-        """Those who have sets by these, the others by what is known of them beside."""
+        """Those who have ratings by their sets, the others by what is known of them beside."""
         side = fitted.side(kind)
         links = side.links
-        if links is None or not links.n_rated:
+        if links is None or not links.in_sets.size:
             return self._solve(fitted, kind, rows, csr, pool)
-        own, known = links.with_sets(csr), _prior(fitted, kind)
+        own, known = counting(csr), _prior(fitted, kind)
         assert links.precisions is not None
         by_sets = replace(side, prior=Prior(known.mean, links.precisions))
         found: dict[str, Reals] = {}

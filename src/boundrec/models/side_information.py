@@ -1,7 +1,9 @@
 """What a model knows besides ratings: features of users and items, and who rated what, as links in the prior of rows.
 
 Somebody's features are f_i; so is the set of whom they rated, 1/√n_i at each of the n_i (what people choose says more
-than how they rate). Only training ratings that count enter a set. :mod:`boundrec.solvers.links` has the mathematics.
+than how they rate). Only training ratings that count enter a set, and only of those who have several: whoever was rated
+once or twice tells nothing of others, and a link for each of them would keep the sampler from moving the prior, for it
+is drawn from this. :mod:`boundrec.solvers.links` has the mathematics.
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from boundrec.arrays import Bools, Floats, ReadOnly, Reals
+from boundrec.arrays import Bools, Codes, Floats, ReadOnly, Reals
 from boundrec.data.columns import short
 from boundrec.data.features import Features, GraphEncoding
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr
 from boundrec.solvers.gibbs import KeptSide
-from boundrec.solvers.links import LinkDraw, Links
+from boundrec.solvers.links import LinkDraw, Links, telling
 
+#: How many ratings somebody has at least who is in sets.
+LEAST_RATED = 10
+#: How many times as many as there are rows may be in their sets, where nobody says whether to have sets: with so many
+#: more links than rows to learn them from, a sampler takes too long to find out that they say little.
+MOST_IN_SETS = 10
+#: In no set.
+NOBODY: Codes = np.empty(0, np.int64)
 #: The farthest that a feature of somebody new may be from the mean of the fit, in its spread there.
 FARTHEST = 1e6
 
@@ -37,8 +46,9 @@ class FittedLinks(ReadOnly):
         Where each group of features moves rows on average: samples × groups × coordinates.
     features
         What is known of ids; None where nothing is.
-    n_rated
-        How many of the other side's rows may be in a set: those of the fit. 0 where there are no sets.
+    in_sets
+        Which of the other side's rows may be in a set, increasing: those with several ratings at fit. Nobody where
+        there are no sets.
     alone
         With sets: what features say of a row whose set is not known, in place of their part of the matrices.
     precisions
@@ -48,12 +58,12 @@ class FittedLinks(ReadOnly):
     matrices: Reals
     typical: Floats
     features: Features | None
-    n_rated: int
+    in_sets: Codes
     alone: Reals | None = None
     precisions: Floats | None = None
 
     @classmethod
-    def of(cls, kept: KeptSide, features: Features | None, n_rated: int, dtype: Any) -> FittedLinks | None:
+    def of(cls, kept: KeptSide, features: Features | None, in_sets: Codes, dtype: Any) -> FittedLinks | None:
         """From what the sampler kept; None where it had no links."""
         draws = kept.links
         if not draws:
@@ -62,9 +72,9 @@ class FittedLinks(ReadOnly):
             np.array([draw.matrix for draw in draws], dtype),
             np.array([draw.typical for draw in draws]),
             features,
-            n_rated,
+            in_sets,
         )
-        if not n_rated:
+        if not in_sets.size:
             return links
         alone = np.array([draw.alone for draw in draws], dtype)
         return replace(links, alone=alone, precisions=np.array(kept.precisions))
@@ -78,7 +88,7 @@ class FittedLinks(ReadOnly):
     @property
     def n_features(self) -> int:
         """How many features there are beside those of sets."""
-        return int(self.matrices.shape[1]) - self.n_rated
+        return int(self.matrices.shape[1]) - self.in_sets.size
 
     def told(self, ids: IdIndex) -> Bools:
         """Who has features."""
@@ -104,29 +114,31 @@ class FittedLinks(ReadOnly):
 
     def without_sets(self) -> FittedLinks | None:
         """The same where the other side has other rows, of which none was there at fit to be in a set."""
-        if not self.n_rated:
+        if not self.in_sets.size:
             return self
         if self.features is None:
             return None
         assert self.alone is not None
-        return FittedLinks(self.alone, self.typical[:, :1], self.features, 0)
+        return FittedLinks(self.alone, self.typical[:, :1], self.features, NOBODY)
 
-    def with_sets(self, csr: Csr) -> Bools:
-        """Which rows with these ratings have a set."""
-        return np.diff(rated_sets(csr, self.n_rated).indptr) > 0
+    def usual_features(self, known: csr_array, csr: Csr) -> Floats:
+        """The mean of each feature over the rows with ratings, as the fit takes it; ``known`` has those of all rows."""
+        rated = counting(csr)
+        n_rated = np.count_nonzero(rated)
+        weights = telling(rated_sets(csr, self.in_sets)[rated]) if self.in_sets.size else np.ones(n_rated)
+        return np.asarray(known[rated].T @ weights / weights.size)
 
     def shifts(self, ids: IdIndex, csr: Csr) -> Iterator[Floats]:
         """Of each sample: where the prior of rows with these ids and ratings lies, beside that of a typical row.
 
-        Whoever has no features, or no rating of anybody in the sets, is typical in that respect. Rows that came after
-        the fit are in nobody's set.
+        Whoever has no features, or no ratings, is typical in that respect. Those who came after the fit are in nobody's
+        set.
         """
         parts = []
         if self.features is not None:
             parts.append(self.features.rows_for(ids))
-        if self.n_rated:
-            sets = rated_sets(csr, self.n_rated)
-            parts.append((sets, np.diff(sets.indptr) > 0))
+        if self.in_sets.size:
+            parts.append((rated_sets(csr, self.in_sets), counting(csr)))
         for matrix, typical in zip(self.matrices, self.typical, strict=True):
             moved, first = np.zeros((len(ids), matrix.shape[1])), 0
             for (known, told), usual in zip(parts, typical, strict=True):
@@ -149,7 +161,7 @@ def _refuse_far(features: Features, what: str) -> None:
         )
 
 
-def links_of(ids: IdIndex, csr: Csr, features: Features | None, n_rated: int, width: int) -> Links | None:
+def links_of(ids: IdIndex, csr: Csr, features: Features | None, in_sets: Codes, width: int) -> Links | None:
     """The links of a side that is to be fitted; None where nothing is known of its rows.
 
     Parameters
@@ -158,18 +170,18 @@ def links_of(ids: IdIndex, csr: Csr, features: Features | None, n_rated: int, wi
         The side's rows and their ratings.
     features
         What is known of them.
-    n_rated
-        How many rows the other side has, where sets of whom they rated are wanted; else 0.
+    in_sets
+        Which of the other side's rows may be in the sets; nobody where these are not wanted.
     width
         How many coordinates a row has.
     """
     parts = [] if features is None else [features.rows_for(ids)[0]]
-    if n_rated:
-        parts.append(rated_sets(csr, n_rated))
+    if in_sets.size:
+        parts.append(rated_sets(csr, in_sets))
     if not parts:
         return None
     groups = [part.shape[1] for part in parts]
-    return Links(csr_array(hstack(parts, format="csr")), groups, counting(csr), width, n_rated > 0)
+    return Links(csr_array(hstack(parts, format="csr")), groups, counting(csr), width, in_sets.size > 0)
 
 
 def counting(csr: Csr) -> Any:
@@ -177,13 +189,23 @@ def counting(csr: Csr) -> Any:
     return csr.row_weights() > 0
 
 
-def rated_sets(csr: Csr, n_columns: int) -> csr_array:
-    """1/√n at each of the n that a row has rated; ratings that do not count, and columns past these, are left out."""
-    rows, kept = csr.row_of_entry(), csr.indices < n_columns
-    if csr.weights.size:
-        kept = kept & (csr.weights > 0)
-    n_rows = len(csr.indptr) - 1
+def well_rated(csr: Csr, n_columns: int) -> Codes:
+    """Which columns have so many ratings that count that they are in sets."""
+    counts = np.bincount(csr.indices[csr.that_count()], minlength=n_columns)
+    return np.flatnonzero(counts >= LEAST_RATED)
+
+
+def places_in_sets(csr: Csr, in_sets: Codes) -> Codes:
+    """Where the rated one of each entry stands among those in sets; −1 for others, and ratings that do not count."""
+    places = np.minimum(np.searchsorted(in_sets, csr.indices), in_sets.size - 1)
+    return np.where((in_sets[places] == csr.indices) & csr.that_count(), places, -1)
+
+
+def rated_sets(csr: Csr, in_sets: Codes) -> csr_array:
+    """1/√n at each of the n that a row has rated, of those in sets; a column for each of these."""
+    places, rows, n_rows = places_in_sets(csr, in_sets), csr.row_of_entry(), len(csr.indptr) - 1
+    kept = places >= 0
     sizes = np.bincount(rows[kept], minlength=n_rows)
     values = 1.0 / np.sqrt(sizes[rows[kept]])
     indptr = np.concatenate(([0], np.cumsum(sizes)))
-    return csr_array((values, csr.indices[kept], indptr), shape=(n_rows, n_columns))
+    return csr_array((values, places[kept], indptr), shape=(n_rows, in_sets.size))

@@ -86,7 +86,7 @@ class Links:
         self._group = np.repeat(np.arange(len(groups)), groups)
         self._squares = np.bincount(self._rows.indices, self._rows.values**2, minlength=n)
         n_told = n - groups[-1] if sets else n
-        self._weights = _telling(learnt_from[:, n_told:]) if sets else np.ones(learnt_from.shape[0])
+        self._weights = telling(learnt_from[:, n_told:]) if sets else np.ones(learnt_from.shape[0])
         self._means = learnt_from.T @ self._weights / max(len(self._weights), 1)
         self._gram = (learnt_from.T @ learnt_from).toarray() if n <= FEW else None
         self.sets, self._n_told, self._regression = sets, n_told, None
@@ -189,15 +189,15 @@ class Links:
         return out
 
 
-def _telling(sets: csr_array) -> Floats:
+def telling(sets: csr_array) -> Floats:
     """What each row counts where somebody typical is made of all: n/(n + the mean of n), and 1 on average.
 
     Sets of one or two say next to nothing of tastes, but much of how few care; and those whom people will meet, and
     rate, are more like those with many ratings than like a row taken at random.
     """
     n = np.diff(sets.indptr).astype(np.float64)
-    counts = n / np.maximum(n + n.mean(), 1.0)
-    return np.asarray(counts / max(counts.mean(), np.finfo(float).tiny))
+    counts = n / np.maximum(n + n.sum() / max(n.size, 1), 1.0)
+    return np.asarray(counts * n.size / max(counts.sum(), np.finfo(float).tiny))
 
 
 def _coloured(root: Floats, noise: Floats) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 from boundrec.arrays import Codes, Floats
 
 #: ν of users and of items: how many ratings the guess that a row is like all others counts for.
-USERS_ALIKE, ITEMS_ALIKE = 5.0, 50.0
+USERS_ALIKE, ITEMS_ALIKE = 20.0, 50.0
 ALIKE = {"user": USERS_ALIKE, "item": ITEMS_ALIKE}
 
 
