@@ -130,16 +130,16 @@ def test_a_cold_item_takes_ratings_later(planted):
     assert model.fitted_.items.trained.all()  # those who are cold still count as known
 
 
-def test_sets_hold_those_with_ten_ratings_and_take_no_room_for_others(planted):
-    rare = (planted.X[:, 0] < 3) & (planted.X[:, 1] > 1009) | (planted.X[:, 1] < 1003) & (planted.X[:, 0] > 9)
+def test_sets_hold_those_with_three_ratings_and_take_no_room_for_others(planted):
+    rare = (planted.X[:, 0] < 3) & (planted.X[:, 1] > 1003) | (planted.X[:, 1] < 1003) & (planted.X[:, 0] > 4)
     X, y = planted.X[~rare], planted.y[~rare]
     model = sampler(max_iter=2, implicit="both").fit(X, y, **planted.features())
     of_item, of_user = (np.bincount(X[:, side] - FIRST[side]) for side in (1, 0))
     for side, counts, first in ((model.fitted_.users, of_item, 1000), (model.fitted_.items, of_user, 0)):
         other = model.fitted_.items if first else model.fitted_.users
-        assert 0 < np.count_nonzero(counts < 10) < 10
-        assert sorted(other.ids.ids[side.links.in_sets] - first) == np.flatnonzero(counts >= 10).tolist()
-        assert side.links.matrices.shape[1] == 2 + (counts >= 10).sum()
+        assert 0 < np.count_nonzero(counts < 3) < 10
+        assert sorted(other.ids.ids[side.links.in_sets] - first) == np.flatnonzero(counts >= 3).tolist()
+        assert side.links.matrices.shape[1] == 2 + (counts >= 3).sum()
 
 
 def test_names_of_columns_and_rows_of_ratings_survive_the_cold(planted):
@@ -545,7 +545,7 @@ def test_whatever_is_known_every_answer_lies_in_its_range(implicit, noise, known
 
 
 def test_auto_takes_the_sets_of_a_side_with_rows_enough_to_learn_them_from():
-    """With ten times as many in its sets as it has rows, and no more."""
+    """Ten times as many in its sets as it has rows, and no more; and sets of four."""
     rng = np.random.default_rng(0)
     X = np.argwhere(np.ones((120, 12), bool))
     y = rng.integers(1, 6, len(X)).astype(float)
@@ -555,6 +555,8 @@ def test_auto_takes_the_sets_of_a_side_with_rows_enough_to_learn_them_from():
     assert model.fitted_.items.links is None  # 120 people are more than ten for each of eleven things
     model = sampler(max_iter=2, implicit="auto").fit(X, y)
     assert model.fitted_.items.links.in_sets.size == 120
+    sparse = (X.sum(axis=1) % 4 == 0) & few  # three of eleven
+    assert sampler(max_iter=2, implicit="auto").fit(X[sparse], y[sparse]).fitted_.users.links is None
     assert sampler(max_iter=2, implicit="both").fit(X[few], y[few]).fitted_.items.links.in_sets.size == 120
 
 
@@ -570,8 +572,8 @@ def test_auto_noise_is_of_rows_own_but_where_some_ratings_are_far_from_all(plant
 def test_a_fit_that_goes_on_keeps_what_auto_took(planted):
     model = sampler(max_iter=4, implicit="auto", noise="auto", warm_start=True).fit(planted.X, planted.y)
     before = model.fitted_.users.links.in_sets
-    rare = planted.X[:, 1] < 1005  # these have fewer than ten ratings in what follows
-    fewer = ~rare | (planted.X[:, 0] < 12)
+    rare = planted.X[:, 1] < 1005  # these have one or two ratings in what follows
+    fewer = ~rare | (planted.X[:, 0] < 5)
     model.fit(planted.X[fewer], planted.y[fewer])
     assert np.array_equal(model.fitted_.users.links.in_sets, before)
     assert len(model.objectives_) == 8

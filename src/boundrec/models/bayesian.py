@@ -36,7 +36,7 @@ from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import OTHER, SampledRows, TakesNewRatings, of_side
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
-from boundrec.models.side_information import MOST_IN_SETS, NOBODY, FittedLinks, counting, links_of, well_rated
+from boundrec.models.side_information import NOBODY, FittedLinks, links_of, well_rated, worth_having
 from boundrec.notes import warn
 from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
@@ -162,9 +162,9 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         rule=one_of(Implicit),
         meaning='Whether the prior of rows follows who rated what, as far as it was trained on: that of ``"users"`` '
         '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``; ``"auto"`` takes the sides '
-        "that have a tenth as many rows as there are to be in their sets, or more. Those with ten training ratings "
-        "are in sets. The model and its file then hold n_kept · (n_factors + 1) numbers more for each of them and for "
-        "each feature.",
+        "whose sets are of four or more on average, and of no more than ten times as many as there are rows. Those "
+        "with three training ratings are in sets. The model and its file then hold n_kept · (n_factors + 1) numbers "
+        "more for each of them and for each feature.",
     )
     noise: Noise = setting(
         default="one",
@@ -280,8 +280,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             return NOBODY if links is None else links.in_sets
         csr = of_side(_known(start.ratings), kind)[1]
         found = well_rated(csr, len(start.side(OTHER[kind]).ids))
-        too_many = found.size > MOST_IN_SETS * np.count_nonzero(counting(csr))
-        return NOBODY if is_auto(self.implicit) and too_many else found
+        return NOBODY if is_auto(self.implicit) and not worth_having(csr, found) else found
 
     def _own_noise(self, start: Fitted) -> bool:
         """Whether rows have a noise of their own; a fit that goes on keeps what it had."""

@@ -24,10 +24,11 @@ from boundrec.solvers.gibbs import KeptSide
 from boundrec.solvers.links import LinkDraw, Links, telling
 
 #: How many ratings somebody has at least who is in sets.
-LEAST_RATED = 10
-#: How many times as many as there are rows may be in their sets, where nobody says whether to have sets: with so many
-#: more links than rows to learn them from, a sampler takes too long to find out that they say little.
-MOST_IN_SETS = 10
+LEAST_RATED = 3
+#: Where nobody says whether to have sets: how large they are at least, on average, and how many times as many as there
+#: are rows may be in them. Of smaller sets, and with more links to learn from so few rows, a sampler takes too long to
+#: find out that they say little.
+LEAST_SET, MOST_IN_SETS = 4.0, 10
 #: In no set.
 NOBODY: Codes = np.empty(0, np.int64)
 #: The farthest that a feature of somebody new may be from the mean of the fit, in its spread there.
@@ -193,6 +194,13 @@ def well_rated(csr: Csr, n_columns: int) -> Codes:
     """Which columns have so many ratings that count that they are in sets."""
     counts = np.bincount(csr.indices[csr.that_count()], minlength=n_columns)
     return np.flatnonzero(counts >= LEAST_RATED)
+
+
+def worth_having(csr: Csr, in_sets: Codes) -> bool:
+    """Whether sets of these are large enough, and have rows enough to be learnt from."""
+    n_rows = np.count_nonzero(counting(csr))
+    n_in_sets = np.count_nonzero(places_in_sets(csr, in_sets) >= 0) if in_sets.size else 0
+    return bool(n_in_sets >= LEAST_SET * n_rows and in_sets.size <= MOST_IN_SETS * n_rows)
 
 
 def places_in_sets(csr: Csr, in_sets: Codes) -> Codes:
