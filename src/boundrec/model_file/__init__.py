@@ -33,7 +33,7 @@ from boundrec.model_file.parts import (
     stored_setting,
 )
 from boundrec.models.estimator import FactorisationModel
-from boundrec.models.fitted import Course, Fitted, FittedSide
+from boundrec.models.fitted import Course, Fitted, FittedSide, NoiseShape
 from boundrec.ranges import Ranges
 from boundrec.ranges.rules import ByFunction, Widened
 from boundrec.rivals import Cut
@@ -164,7 +164,7 @@ def taken_apart(fitted: Fitted) -> dict[str, Any]:
         "eval_errors": course.eval_errors,
         "best_iter": course.best_iter,
         "noise_variances": fitted.noise_variances,
-        "noise_shape": fitted.noise_shape,
+        **dict(zip(("noise_shape", "noise_edges"), fitted.noise_shape or (None, None), strict=True)),
         "eval_predictions": fitted.eval_predictions,
         "rule": fitted.rule,
         **fitted.found,
@@ -196,8 +196,10 @@ def assembled(parts: Mapping[str, Any], n_bias_columns: int) -> Fitted:
     )
     whole: dict[str, Any] = {
         name: left.pop(name, None)
-        for name in ("mean", "seen", "rule", "ratings", "noise_variances", "noise_shape", "eval_predictions")
+        for name in ("mean", "seen", "rule", "ratings", "noise_variances", "eval_predictions")
     }
+    shape = left.pop("noise_shape", None), left.pop("noise_edges", None)
+    whole["noise_shape"] = None if shape[0] is None else NoiseShape(*shape)
     names = left.pop("column_names", None)
     for name in ("n_iter", "n_features_in"):
         left.pop(name, None)

@@ -18,7 +18,7 @@ from boundrec.data.ratings import LARGEST, SMALLEST
 from boundrec.models.answers import bounded
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
-from boundrec.models.fitted import Fitted
+from boundrec.models.fitted import Fitted, NoiseShape
 from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
@@ -211,8 +211,8 @@ def _check_samples(model: Any) -> None:
         raise ValueError(f"its samples do not go with n_factors={model.n_factors!r}.")
     _check_positive("noise_variances", model.noise_variances_)
     shape = model.fitted_.noise_shape
-    if shape is not None and not (len(shape) > 1 and np.abs(shape).max() <= LARGEST and (np.diff(shape) >= 0).all()):
-        raise ValueError("its 'noise_shape' are not the quantiles of a distribution.")
+    if shape is not None:
+        _check_shape(shape)
     if (model.fitted_.users.steadiness is None) != (model.fitted_.items.steadiness is None):
         raise ValueError("only its users or only its items have a noise of their own.")
     largest, spreads, noise = _largest(model), 1.0, model.noise_ * model.noise_
@@ -229,6 +229,22 @@ def _check_samples(model: Any) -> None:
         usable = np.isfinite([model.n_factors * spreads, noise, (1 / model.noise_variances_).max()])
     if not usable.all() or not noise > 0:
         raise ValueError("the variances of its samples are too small or too large to be worked with.")
+
+
+def _check_shape(shape: NoiseShape) -> None:
+    """Quantiles of distributions of some spread, and edges of as many groups as there are of them."""
+    rows, edges = shape
+    ascending = (
+        edges is not None
+        and rows.shape[1] > 1
+        and len(rows) > 0
+        and (np.diff(rows) >= 0).all()
+        and (np.diff(edges) >= 0).all()
+    )
+    if not ascending or not np.abs(rows).max() <= LARGEST or not (np.ptp(rows[0]) > 0 or not rows.any()):
+        raise ValueError("its 'noise_shape' are not the quantiles of a distribution.")
+    if len(rows) != (len(edges) + 2 if len(edges) else 1):
+        raise ValueError("its 'noise_shape' do not go with its 'noise_edges'.")
 
 
 def _check_side(fitted: Fitted, kind: str) -> None:

@@ -92,23 +92,33 @@ def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
     std = np.empty(len(pairs))
     for block, samples, variance in sampled(fitted, pairs):
         std[block] = np.sqrt(samples.var(axis=1) + variance.mean(axis=1))
-    return std
+    shape = fitted.noise_shape
+    return std if shape is None else np.asarray(std * shape.deviations()[_row_of_shape(fitted, pairs)])
+
+
+def _row_of_shape(fitted: Fitted, pairs: Pairs) -> Codes:
+    """Whose distribution of errors each pair has, by how noisy its user is."""
+    assert fitted.noise_shape is not None
+    if fitted.users.steadiness is None:
+        return np.zeros(len(pairs), np.int64)
+    of_users = fitted.users.mean_steadiness()
+    return fitted.noise_shape.rows(np.where(pairs.users >= 0, of_users[pairs.users], np.nan))
 
 
 def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
     """Quantiles of the rating of each pair, one column for each, inside the pair's range.
 
-    The predictive distribution is a normal around each kept sample's prediction, all of them mixed. Behind a link it
-    has the shape of the training errors' distribution, around the prediction.
+    The predictive distribution is a normal around each kept sample's prediction, all of them mixed. Behind a link, or
+    where rows have a noise of their own, it has the shape of the training errors' distribution, around the prediction.
     """
     shape, found = fitted.noise_shape, np.empty((len(pairs), len(wanted)))
+    places = None if shape is None else shape.places(wanted)[_row_of_shape(fitted, pairs)]
     for block, samples, variance in sampled(fitted, pairs):
-        if shape is None:
+        if places is None:
             found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted)
         else:
-            places = np.interp(wanted, np.linspace(0, 1, len(shape)), shape)
             spread = np.sqrt(samples.var(axis=1) + variance.mean(axis=1))
-            found[block] = samples.mean(axis=1)[:, None] + spread[:, None] * places
+            found[block] = samples.mean(axis=1)[:, None] + spread[:, None] * places[block]
     lower, upper = fitted.ranges.interval(pairs)
     return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
 

@@ -35,6 +35,7 @@ from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import OTHER, SampledRows, TakesNewRatings, of_side
+from boundrec.models.noise_shape import shape_of_noise
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
 from boundrec.models.side_information import NOBODY, FittedLinks, links_of, well_rated, worth_having
 from boundrec.notes import warn
@@ -66,8 +67,6 @@ Noise = Literal["auto", "one", "own"]
 HEAVY_TAILS = 13.0
 #: The least standard deviation of ratings that the guess of their noise starts from, in half-widths of their ranges.
 LEAST_NOISE = 1e-3
-#: How many errors are looked at to tell their distribution, and how many quantiles of it are kept.
-MOST_ERRORS, N_QUANTILES = 50_000, 201
 
 
 def slack_for(n_factors: int) -> float:
@@ -196,7 +195,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "item_steadiness": "optional floats items kept",
         "noise_variances": "floats kept",
         "noise": "positive",
-        "noise_shape": "optional floats quantiles",
+        "noise_shape": "optional floats groups quantiles",
+        "noise_edges": "optional floats edges",
         "eval_predictions": "optional floats evaluated",
     }
     #: Where sampling may go on from; a file does not hold it.
@@ -450,7 +450,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
                 one.users.factors, one.items.factors, one.rng, last.noise, one.kept.or_last().noise, links
             )
         fitted = fitted.with_means()
-        return fitted if self.link is None else replace(fitted, noise_shape=_shape_of_noise(fitted))
+        told = self.link is not None or fitted.users.steadiness is not None
+        return replace(fitted, noise_shape=shape_of_noise(fitted)) if told else fitted
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         assert isinstance(solver, EvaluatedSampler)
@@ -656,20 +657,6 @@ def _known(value: T | None) -> T:
     """What every model of this kind has, and others have not."""
     assert value is not None
     return value
-
-
-def _shape_of_noise(fitted: Fitted) -> Floats:
-    """Quantiles of the training errors, each in its own standard deviation: some ten thousands of errors tell.
-
-    Logarithms of counts have errors that are skewed, and heavier in their tails than a normal.
-    """
-    ranges, ratings = answers.bounded(fitted), _known(fitted.ratings)
-    some = slice(None, None, 1 + ratings.n_ratings // MOST_ERRORS)
-    pairs, values = ratings.pairs().take(some), ranges.scale.of_ratings(ratings).by_user.data[some]
-    inner = answers.dot_rows(fitted.users.factors[pairs.users], fitted.items.factors[pairs.items])
-    errors = (values - ranges.to_value(inner, pairs)) / answers.own_deviations(fitted, pairs)
-    errors -= errors.mean()
-    return np.asarray(np.quantile(errors / (errors.std() or 1.0), np.linspace(0, 1, N_QUANTILES)))
 
 
 def _row_noise(ratings: Ratings, telling: Bools) -> RowNoise:

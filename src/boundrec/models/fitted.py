@@ -58,6 +58,11 @@ class FittedSide(ReadOnly):
         counts, totals = csr.row_weights(), csr.sum_rows(csr.data * csr.weights if csr.weights.size else csr.data)
         return cls(ids, (totals + PRIOR_COUNT * overall) / (counts + PRIOR_COUNT), counts > 0)
 
+    def mean_steadiness(self) -> Floats:
+        """How much less noisy than others each row is, on average over the samples."""
+        assert self.steadiness is not None
+        return np.asarray(self.steadiness.mean(axis=1, dtype=np.float64))
+
     def codes(self, column: Any) -> Codes:
         """Row numbers of ids, −1 for those without a training rating."""
         codes = self.ids.codes(column)
@@ -100,6 +105,33 @@ class Course(NamedTuple):
         return self._replace(best_iter=best_iter, n_rejected=self.n_rejected + (not sweep.accepted))
 
 
+class NoiseShape(NamedTuple):
+    """The distribution of errors: its quantiles from 0 to 1, in standard deviations, of all and of groups of users.
+
+    The first row of ``quantiles`` is that of all users; where there are groups, the others are of those with a
+    steadiness below the first of ``edges``, up to the second, and so on.
+    """
+
+    quantiles: Floats
+    edges: Floats
+
+    def rows(self, steadiness: Floats) -> Codes:
+        """The row of users with this steadiness; NaN is of nobody known."""
+        if len(self.quantiles) == 1:
+            return np.zeros(len(steadiness), np.int64)
+        return np.where(np.isnan(steadiness), 0, 1 + np.searchsorted(self.edges, steadiness))
+
+    def places(self, wanted: Floats) -> Floats:
+        """Where these quantiles lie, a row for each of those there are."""
+        grid = np.linspace(0, 1, self.quantiles.shape[1])
+        return np.array([np.interp(wanted, grid, row) for row in self.quantiles])
+
+    def deviations(self) -> Floats:
+        """The standard deviation of each row, in that of all."""
+        squares = np.mean(self.quantiles**2, axis=1)
+        return np.asarray(np.sqrt(squares / squares[0])) if squares[0] > 0 else np.ones(len(squares))
+
+
 @dataclass(frozen=True)
 class Fitted(ReadOnly):
     """A learned model."""
@@ -120,8 +152,8 @@ class Fitted(ReadOnly):
     n_bias_columns: int = 0
     #: Of a sampler, the variance of the noise in each sample.
     noise_variances: Floats | None = None
-    #: Where errors are told by their own distribution: its quantiles, from 0 to 1, in standard deviations.
-    noise_shape: Floats | None = None
+    #: Where errors are told by their own distribution: that.
+    noise_shape: NoiseShape | None = None
     #: Numbers that only some models have, by name.
     found: Mapping[str, float] = field(default_factory=dict)
     #: What a sampler predicts for its ``eval_set``.

@@ -1,0 +1,70 @@
+"""How ratings are spread around predictions: the distribution of the training errors, by how noisy their users are.
+
+A normal does where the noise is one for all. Where every user has a noise of their own, those who rate at random are
+drawn towards the others by the prior, and their errors are not normal: they lie at both ends of the range. So errors
+are told by their quantiles, in each tenth of their users.
+
+Somebody's errors have a part in how noisy they are found to be, and would look smaller beside that than others will.
+So every rating is measured by the noise that the other half of its user's ratings tell, with half of the prior's
+weight: then both halves are drawn towards the others as far as all are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boundrec.arrays import Bools, Codes, Floats
+from boundrec.models import answers
+from boundrec.models.fitted import Fitted, NoiseShape
+from boundrec.solvers.row_noise import USERS_ALIKE, expected
+
+N_GROUPS, N_QUANTILES = 10, 201
+
+
+def shape_of_noise(fitted: Fitted) -> NoiseShape:
+    """Quantiles of the training errors in their own standard deviations; of all, and by how noisy their users are."""
+    assert fitted.ratings is not None
+    ranges = answers.bounded(fitted)
+    csr, pairs = ranges.scale.of_ratings(fitted.ratings).by_user, fitted.ratings.pairs()
+    counts, weights = csr.that_count(), csr.weights if csr.weights.size else np.ones(csr.data.size)
+    errors = np.sqrt(weights) * (csr.data - ranges.to_value(_inner(fitted, pairs.users, pairs.items), pairs))
+    if fitted.users.steadiness is None:
+        return NoiseShape(_quantiles(_in_units(errors[counts]))[None, :], np.empty(0))
+    errors *= np.sqrt(fitted.items.mean_steadiness()[pairs.items]) / fitted.found["noise"]
+    errors, users = errors[counts], pairs.users[counts]
+    told = _told_by_others(errors, users, len(fitted.users.ids))
+    errors = _in_units(errors * np.sqrt(told))
+    shares = np.linspace(0, 1, N_GROUPS + 1)[1:-1]
+    group = np.searchsorted(np.quantile(told, shares), told)
+    of_all = _quantiles(errors)
+    of_groups = [_quantiles(errors[group == one]) if (group == one).any() else of_all for one in range(N_GROUPS)]
+    return NoiseShape(np.array([of_all, *of_groups]), np.quantile(fitted.users.mean_steadiness()[users], shares))
+
+
+def _inner(fitted: Fitted, users: Codes, items: Codes) -> Floats:
+    found = np.empty(users.size)
+    for start in range(0, users.size, answers.BLOCK):
+        block = slice(start, start + answers.BLOCK)
+        found[block] = answers.dot_rows(fitted.users.factors[users[block]], fitted.items.factors[items[block]])
+    return found
+
+
+def _told_by_others(errors: Floats, users: NDArray[np.integer], n_users: int) -> Floats:
+    """Of each rating: how steady its user is, as far as the half tells to which it does not belong."""
+    first: Bools = np.random.default_rng(0).random(errors.size) < 0.5
+    by_half: list[Floats] = []
+    for half in (first, ~first):
+        n: Floats = np.bincount(users[half], minlength=n_users).astype(np.float64)
+        squares: Floats = np.bincount(users[half], errors[half] ** 2, minlength=n_users).astype(np.float64)
+        by_half.append(expected(n, squares, USERS_ALIKE / 2)[0])
+    return np.asarray(np.where(first, by_half[1][users], by_half[0][users]))
+
+
+def _in_units(errors: Floats) -> Floats:
+    apart = errors - errors.mean()
+    return np.asarray(apart / (apart.std() or 1.0))
+
+
+def _quantiles(errors: Floats) -> Floats:
+    return np.asarray(np.quantile(errors, np.linspace(0, 1, N_QUANTILES)))
