@@ -49,11 +49,12 @@ def test_the_accuracy_benchmark_writes_a_table_and_goes_on_where_it_stopped(tmp_
     assert (tmp_path / "out" / "movielens-100k.svg").exists()
 
 
-@pytest.mark.parametrize("n_items", [40, 3])
-def test_a_peer_is_given_the_sets_that_the_model_takes(n_items):
+@pytest.mark.parametrize(("n_items", "density", "sides"), [(40, 0.3, 2), (10, 1.0, 1)])
+def test_a_peer_is_given_the_sets_that_the_model_takes(n_items, density, sides):
     rng = np.random.default_rng(1)
-    pairs = np.argwhere(rng.random((90, n_items)) < 12 / (n_items + 10)).astype(np.int32)
-    data = Data(pairs, rng.uniform(1, 5, len(pairs)), pairs[:0], np.empty(0), (91, n_items), (1, 5))
+    pairs = np.argwhere(rng.random((130, n_items)) < density).astype(np.int32)
+    data = Data(pairs, rng.uniform(1, 5, len(pairs)), pairs[:0], np.empty(0), (131, n_items), (1, 5))
+    assert sum(sets.shape[1] > 0 for sets in who_rated_what(data)) == sides
     model = BayesianMBMF(2, bounds=(1, 5), implicit="auto", max_iter=2, random_state=0).fit(data.X, data.y)
     for side, sets, own, others in (
         (0, who_rated_what(data)[0], model.fitted_.users, model.fitted_.items),
