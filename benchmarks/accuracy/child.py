@@ -132,12 +132,28 @@ def coverage(method: Method, data: Data, prediction: Floats) -> dict[str, Any] |
     some = np.random.default_rng(0).permutation(len(std))[:QUANTILE_PAIRS]
     ends = [(1 + sign * level) / 2 for level in LEVELS for sign in (-1, 1)]
     quantiles = method.predict_quantiles(data.X_test[some], ends)
-    if quantiles is not None:
-        y = data.y_test[some]
-        shares["quantiles"] = [
-            float(np.mean((y >= quantiles[:, 2 * i]) & (y <= quantiles[:, 2 * i + 1]))) for i in range(len(LEVELS))
-        ]
+    if quantiles is None:
+        return shares
+    y = data.y_test[some, None]
+    held = (y >= quantiles[:, ::2]) & (y <= quantiles[:, 1::2])
+    shares["quantiles"] = held.mean(axis=0).tolist()
+    noise = method.user_noise()
+    if noise is not None:
+        shares |= by_noise(held, noise[data.X_test[some, 0]])
     return shares
+
+
+def by_noise(held: NDArray[np.bool_], noise: Floats) -> dict[str, Any]:
+    """The same for the fifths of the pairs whose users have the least and the most noise, and the mean noise of each.
+
+    ``noise`` is that of each pair's user; pairs of users who were not there at fit are in neither.
+    """
+    least, most = np.nanquantile(noise, (0.2, 0.8))
+    fifths = {"least_noise": noise <= least, "most_noise": noise >= most}
+    return {
+        name: {"quantiles": held[chosen].mean(axis=0).tolist(), "noise": float(noise[chosen].mean())}
+        for name, chosen in fifths.items()
+    }
 
 
 def everywhere(method: Method, data: Data, users: NDArray[np.intp]) -> dict[str, Any]:

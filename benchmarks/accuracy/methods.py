@@ -13,17 +13,23 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse import coo_matrix, csr_array, csr_matrix, hstack, identity
 
 import boundrec
 from benchmarks.accuracy.tasks import Data, Pairs
 from boundrec import MBMF, BayesianMBMF
 from boundrec.arrays import Floats
+from boundrec.data.ids import IdIndex
+from boundrec.data.ratings import Csr, Ratings
+from boundrec.models.bayesian import Implicit, Noise
+from boundrec.models.side_information import MOST_IN_SETS, counting, rated_sets, well_rated
 from boundrec.ranges import Form
 
 Settings = Mapping[str, Any]
 #: Pairs answered at a time.
 BLOCK = 1 << 16
+#: Users and items of the ratings on which models are compiled: enough to be in sets.
+COMPILED_ON = 50
 
 
 class Setup(NamedTuple):
@@ -45,6 +51,8 @@ class Method:
     package: ClassVar[str] = "boundrec"
     grid: ClassVar[tuple[Settings, ...]] = ()
     late: ClassVar[tuple[str, ...]] = ()
+    #: The method whose tuned settings are taken over, where it is not tuned itself.
+    tuned_as: ClassVar[str | None] = None
     #: Seconds for a rating, a factor and an iteration; and how many iterations, if not the task's sweeps.
     cost: ClassVar[float] = 0.0
     iterations: ClassVar[int | None] = None
@@ -83,6 +91,10 @@ class Method:
 
     def predict_quantiles(self, X: Pairs, quantiles: list[float]) -> Floats | None:
         """Quantiles of the rating of each pair, a column for each, where the method has them."""
+        return None
+
+    def user_noise(self) -> Floats | None:
+        """The noise of each user's ratings, as a share of the usual, where the method has it; NaN for the unseen."""
         return None
 
     def stated(self) -> dict[str, str]:
@@ -265,20 +277,25 @@ class MyFM(Method):
     cost = 6e-8
 
     def prepare(self, data: Data) -> None:
-        """Make the one-hot matrix, with a column for every user and item of the data set."""
+        """Make what it is fitted to."""
         super().prepare(data)
-        n_users, n_items = data.shape
-        rows = np.repeat(np.arange(len(data.y)), 2)
-        columns = (data.X + np.array([0, n_users], np.int32)).ravel()
-        self._matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(data.y), n_users + n_items))
+        self._given = self._inputs(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             regressor = import_module("myfm").MyFMGibbsRegressor
         self.model = regressor(rank=self.setup.n_factors, random_seed=self.setup.seed)
 
+    def _inputs(self, data: Data) -> dict[str, Any]:
+        """The one-hot matrix, with a column for every user and item of the data set, and its groups."""
+        n_users, n_items = data.shape
+        rows = np.repeat(np.arange(len(data.y)), 2)
+        columns = (data.X + np.array([0, n_users], np.int32)).ravel()
+        matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(data.y), n_users + n_items))
+        return {"X": matrix, "group_shapes": [n_users, n_items]}
+
     def fit(self) -> None:
         """Sample, and keep every sample but the first five."""
-        self.model.fit(self._matrix, self.data.y, n_iter=self.setup.sweeps, group_shapes=list(self.data.shape))
+        self.model.fit(y=self.data.y, n_iter=self.setup.sweeps, **self._given)
 
     def finish(self) -> None:
         """Take the samples over; what unseen ids add depends on the settings."""
@@ -337,6 +354,60 @@ class MyFM(Method):
         return np.asarray(np.sqrt(self._by_sample(X).var(axis=0) + self._variances[self._first() :].mean()))
 
 
+class MyFMWithSets(MyFM):
+    """myFM with the sets that `BayesianMBMF` takes, as features of users and items in a relation block each.
+
+    A user's row of the block has the user and the items that they rated, an item's row the item and its raters. All
+    that a factorisation machine makes of a row, products within it included, is a bias and a vector of factors.
+    """
+
+    tuned_as = "myFM"
+    cost = 1.5e-7
+
+    def _inputs(self, data: Data) -> dict[str, Any]:
+        """The two blocks, whose columns are up to four groups."""
+        sets = who_rated_what(data)
+        self._sides = [csr_matrix(hstack([identity(own.shape[0]), own])) for own in sets]
+        groups = [size for own in sets for size in own.shape if size]
+        block = import_module("myfm").RelationBlock
+        blocks = [block(data.X[:, side].astype(np.int64), self._sides[side]) for side in (0, 1)]
+        return {"X": None, "X_rel": blocks, "group_shapes": groups}
+
+    def finish(self) -> None:
+        """Take the samples over, as the bias and the factors that each row comes to."""
+        super().finish()
+        w, V, first = [], [], 0
+        for rows in self._sides:
+            own = slice(first, first + rows.shape[1])
+            first = own.stop
+            found = [as_a_row(rows, *sample) for sample in zip(self._w[:, own], self._V[:, own], strict=True)]
+            w.append([bias for bias, _ in found])
+            V.append([factors for _, factors in found])
+        self._w, self._V = np.concatenate(w, axis=1), np.concatenate(V, axis=1)
+
+
+def as_a_row(rows: csr_matrix, w: Floats, V: Floats) -> tuple[Floats, Floats]:
+    """Bias and factors that rows of features x come to: w·x + ½(|xV|² − Σ x_f²|V_f|²), and xV."""
+    factors = rows @ V
+    within = np.einsum("ik,ik->i", factors, factors) - rows.multiply(rows) @ np.einsum("fk,fk->f", V, V)
+    return rows @ w + within / 2, factors
+
+
+def who_rated_what(data: Data) -> tuple[csr_array, csr_array]:
+    """The sets of users and of items, by the rule of implicit="auto"; no columns for a side that it leaves out."""
+    n_users, n_items = data.shape
+    users, items = IdIndex(np.arange(n_users)), IdIndex(np.arange(n_items))
+    ratings = Ratings.from_codes((users, data.X[:, 0]), (items, data.X[:, 1]), data.y)
+    return _sets(ratings.by_user, n_items), _sets(ratings.by_item, n_users)
+
+
+def _sets(csr: Csr, n_others: int) -> csr_array:
+    in_sets = well_rated(csr, n_others)
+    if not in_sets.size or in_sets.size > MOST_IN_SETS * np.count_nonzero(counting(csr)):
+        return csr_array((csr.indptr.size - 1, 0))
+    return rated_sets(csr, in_sets)
+
+
 # --- ours -------------------------------------------------------------------------------------------------------
 
 
@@ -352,9 +423,9 @@ class Own(Method):
         super().prepare(data)
         self.model = self.build(data.bounds)
         warnings.simplefilter("ignore")
-        some = np.random.default_rng(0).choice(len(data.y), min(2_000, len(data.y)), replace=False)
-        trial = self.build(data.bounds).set_params(max_iter=2)
-        trial.fit(data.X[some], data.y[some]).predict(data.X[some])
+        pairs = np.argwhere(np.ones((COMPILED_ON, COMPILED_ON))).astype(data.X.dtype)
+        ratings = np.random.default_rng(0).choice(data.y, len(pairs))
+        self.build(data.bounds).set_params(max_iter=2).fit(pairs, ratings).predict(pairs)
 
     def fit(self) -> None:
         """Fit, reading of the arrays included."""
@@ -412,15 +483,23 @@ class Exact(Own):
 
 
 class Bayesian(Own):
-    """`BayesianMBMF` as it comes, but for K and the number of sweeps."""
+    """`BayesianMBMF` with the sets and the noise that it finds worth having; K and the number of sweeps are given."""
 
-    cost = 1.2e-8
+    cost = 4e-8
+    implicit: ClassVar[Implicit] = "auto"
+    noise: ClassVar[Noise] = "auto"
 
     def build(self, bounds: Any) -> Any:
         """The model, not fitted."""
         setup = self.setup
         return BayesianMBMF(
-            setup.n_factors, bounds=bounds, max_iter=setup.sweeps, random_state=setup.seed, n_jobs=setup.threads
+            setup.n_factors,
+            bounds=bounds,
+            implicit=self.implicit,
+            noise=self.noise,
+            max_iter=setup.sweeps,
+            random_state=setup.seed,
+            n_jobs=setup.threads,
         )
 
     def predict_std(self, X: Pairs) -> Floats:
@@ -431,6 +510,22 @@ class Bayesian(Own):
         """The quantiles that the model states."""
         return np.asarray(self.model.predict_quantiles(X, quantiles))
 
+    def user_noise(self) -> Floats | None:
+        """By the mean steadiness of the samples, where users have a noise of their own."""
+        users = self.model.fitted_.users
+        if users.steadiness is None:
+            return None
+        found = np.full(self.data.shape[0], np.nan)
+        found[users.ids.ids] = 1 / np.sqrt(users.steadiness.mean(axis=1, dtype=np.float64))
+        return found
+
+
+class RatingsAlone(Bayesian):
+    """`BayesianMBMF` without sets, and with one noise for all."""
+
+    cost = 1.2e-8
+    implicit, noise = "off", "one"
+
 
 METHODS: dict[str, type[Method]] = {
     "global mean": GlobalMean,
@@ -438,9 +533,11 @@ METHODS: dict[str, type[Method]] = {
     "Surprise SVD": SurpriseSVD,
     "cmfrec": Cmfrec,
     "myFM": MyFM,
+    "myFM, with sets": MyFMWithSets,
     "MBMF-n, paper": PaperN,
     "MBMF-c, paper": PaperC,
     "MBMF": Exact,
+    "BayesianMBMF, ratings alone": RatingsAlone,
     "BayesianMBMF": Bayesian,
 }
 OURS = tuple(name for name, method in METHODS.items() if issubclass(method, Own))

@@ -11,16 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks.accuracy.methods import METHODS, OURS, PEERS, Setup
-from benchmarks.accuracy.tasks import TASKS
+from benchmarks.accuracy.tasks import SAMPLERS, TASKS, TWINS
 from boundrec.paper.cells import Cell, CellStore
 from boundrec.solvers.threads import thread_count
 
 ROOT = Path(__file__).parents[2]
 #: Sweeps of the samplers in a quick run.
 QUICK_SWEEPS = 10
-#: The two whose comparison matters most, and all that the larger model is fitted with.
-SAMPLERS = ("BayesianMBMF", "myFM")
-LARGER = (*SAMPLERS, "MBMF")
 
 
 class Options(NamedTuple):
@@ -38,7 +35,8 @@ class Options(NamedTuple):
 
 def methods_of(task: str) -> list[str]:
     """Who is compared on a task."""
-    return [name for name in METHODS if TASKS[task].tuned_as is None or name in LARGER]
+    asked = TASKS[task].methods
+    return [name for name in METHODS if asked is None or name in asked]
 
 
 def fit_cell(task: str, method: str, split: int, options: Options) -> Cell:
@@ -62,12 +60,12 @@ def _size(task: str, options: Options) -> dict[str, int]:
 
 
 def _tier(task: str, method: str, split: int) -> int:
-    """Our sampler against myFM first, then everybody once, then the other splits."""
+    """The samplers first, then everybody once, then the other splits; what takes another's tuning comes after it."""
     if TASKS[task].tuned_as is not None:
         return 5 if split == 0 else 9
     if split == 0:
-        return 1 if method in SAMPLERS else 3
-    return 7 if method in SAMPLERS else 11
+        return 1 if method in (*SAMPLERS, *TWINS) else 3
+    return 7 if method in (*SAMPLERS, *TWINS) else 11
 
 
 def all_cells(options: Options) -> list[Cell]:
@@ -75,7 +73,7 @@ def all_cells(options: Options) -> list[Cell]:
     cells = []
     for task in options.tasks:
         for method in methods_of(task):
-            if METHODS[method].grid and TASKS[task].tuned_as is None:
+            if METHODS[method].grid and METHODS[method].tuned_as is None and TASKS[task].tuned_as is None:
                 cells.append(tune_cell(task, method, options))
             cells += [fit_cell(task, method, split, options) for split in range(options.splits)]
     return cells
@@ -103,9 +101,10 @@ def chosen_settings(cell: Cell, store: CellStore, options: Options) -> dict[str,
     task, method = cell.settings["task"], cell.settings["method"]
     if not METHODS[method].grid:
         return {}
-    record = store.read(tune_cell(TASKS[task].tuned_as or task, method, options))
+    tuned = METHODS[method].tuned_as or method
+    record = store.read(tune_cell(TASKS[task].tuned_as or task, tuned, options))
     if record is None:
-        raise RuntimeError(f"{method} is not tuned for {task} yet")
+        raise RuntimeError(f"{tuned} is not tuned for {task} yet")
     return dict(record["result"]["chosen"])
 
 
