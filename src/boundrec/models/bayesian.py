@@ -157,7 +157,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         meaning="Sweeps at the start that are not kept; None for a fifth of them, at most 20.",
     )
     implicit: Implicit = setting(
-        default="off",
+        default="auto",
         rule=one_of(Implicit),
         meaning='Whether the prior of rows follows who rated what, as far as it was trained on: that of ``"users"`` '
         '(whom they rated), of ``"items"`` (who rated them), of ``"both"`` or ``"off"``; ``"auto"`` takes the sides '
@@ -166,7 +166,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         "more for each of them and for each feature.",
     )
     noise: Noise = setting(
-        default="one",
+        default="auto",
         rule=one_of(Noise),
         meaning='``"one"`` noise for all ratings, or each user\'s and each item\'s ``"own"``: n_kept numbers for each. '
         '``"auto"`` is that, but where some ratings are far from all others, as plain counts are, of which noise of '
