@@ -1,6 +1,7 @@
 """Features, who rated what and own noise through the command, and what explains a prediction."""
 
 import json
+import re
 from typing import get_args
 
 import numpy as np
@@ -378,7 +379,114 @@ def test_what_is_left_out_or_lacking_is_noted_once_with_the_name_of_the_file(com
     assert "user_features" not in err
 
 
-# --- help ---
+# --- explain ------------------------------------------------------------------------------------------------------
+
+
+def figures(line):
+    """The numbers of a line of the table, those in its name left out."""
+    return [float(one) for one in re.findall(r"(?<=\s)[-+]?[\d,]+\.\d+(?=\s|$)", line)]
+
+
+@pytest.mark.parametrize("top", [0, 1, 3, 10, 100])
+@pytest.mark.parametrize("pair", ["1 film_12", f"{COLD_USER} film_12", f"2 {COLD_ITEM.replace(' ', '_')}"])
+def test_the_parts_of_a_prediction_add_up_on_the_screen(command, model, top, pair):
+    out, _ = command(f"explain model.safetensors {pair} --top {top}")
+    head, _, *lines = out.splitlines()
+    assert head.split("  ")[-1].strip() == "part"
+    names = [re.split(r"\s{2,}", line)[0].strip() for line in lines]
+    assert (names[0], names[-2:]) == ("usual", ["remainder", "prediction"])
+    last = [round(1000 * figures(line)[-1]) for line in lines]
+    assert sum(last[:-1]) == last[-1]
+    for line in lines[1:-2]:
+        if len(figures(line)) == 4 or "other rating" in line:
+            *_, by_value, by_choice, part = (round(1000 * one) for one in figures(line))
+            assert by_value + by_choice == part
+    ratings = [name for name in names if name.startswith("film ")]
+    assert len(ratings) <= top
+    assert sum("other rating" in name for name in names) == (pair.startswith(("1 ", "2 ")) and top < 100)
+
+
+def test_an_explanation_for_machines_is_that_of_the_library(command, model):
+    out, _ = command("explain model.safetensors 1 film_12 --top 2 --json")
+    found, why = json.loads(out), boundrec.load(model).explain(1, "film 12")
+    assert (found["user"], found["item"]) == (1, "film 12")
+    assert found["prediction"] == pytest.approx(why.prediction)
+    assert [one["item"] for one in found["ratings"]] == [one.item for one in why.ratings[:2]]
+    assert found["ratings"][0]["total"] == pytest.approx(why.ratings[0].total)
+    assert found["other_ratings"]["count"] == len(why.ratings) - 2
+    assert (len(found["features"]), found["other_features"]["count"]) == (2, 1)
+    parts = [one["total"] for one in (*found["ratings"], *found["features"])]
+    rest = found["other_ratings"]["total"] + found["other_features"]["total"] + found["remainder"]
+    assert found["usual"] + sum(parts) + rest == pytest.approx(found["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("fit", "answer"),
+    [
+        (
+            "--implicit off",
+            "m.safetensors holds no ratings to explain by: fit it again, with boundrec fit --keep-ratings.",
+        ),
+        ("--model mbmf --keep-ratings", "is a model of the kind mbmf, which cannot explain what it predicts"),
+    ],
+)
+def test_a_model_that_cannot_explain_says_what_to_do(command, tmp_path, fit, answer):
+    path = tmp_path / "m.safetensors"
+    command(f"fit ratings.csv -o {path} {fit} {QUICK}")
+    assert answer in command(f"explain {path} 1 film_12", code=1)[1]
+
+
+@pytest.mark.parametrize(
+    ("pair", "code", "answer"),
+    [
+        ("99 film_12", 1, "Error: The model does not know user 99: pass the id of one that has ratings or features"),
+        ("1 nothing", 1, "Error: The model does not know item 'nothing'"),
+        ("1 film_12 --lower 0 --upper 5", 2, "model.safetensors has one range for all: leave out --lower and --upper."),
+        ("1 film_12 --top -1", 2, "--top"),
+        ("1", 2, "ITEM"),
+    ],
+)
+def test_a_pair_that_cannot_be_explained_is_told(command, model, pair, code, answer):
+    assert answer in command(f"explain model.safetensors {pair}", code=code)[1]
+
+
+def test_a_pair_whose_range_came_with_the_rows_is_explained_in_the_range_that_is_given(command, tmp_path):
+    rng = np.random.default_rng(0)
+    users, items = np.divmod(np.arange(15 * 12), 12)
+    seats = rng.integers(50, 2000, users.size)
+    passengers = (seats * rng.uniform(0.5, 1, users.size)).astype(int)
+    frame = pl.DataFrame({"user": users, "item": items, "rating": passengers, "seats": seats})
+    frame.write_csv(tmp_path / "flights.csv")
+    path = tmp_path / "m.safetensors"
+    command(f"fit {tmp_path}/flights.csv -o {path} --lower 0 --upper seats --keep-ratings {QUICK}")
+    assert "this pair needs its own: pass --lower and --upper" in command(f"explain {path} 1 2", code=2)[1]
+    assert "this pair needs its own: pass --lower and --upper" in command(f"explain {path} 1 2 --upper 9", code=2)[1]
+    assert "--lower 9 is above --upper 5" in command(f"explain {path} 1 2 --lower 9 --upper 5", code=2)[1]
+    out, _ = command(f"explain {path} 1 2 --lower 0 --upper 180 --json")
+    assert 0 <= json.loads(out)["prediction"] <= 180
+    out, _ = command(f"explain {path} 1 2 --lower 0 --upper 1800 --top 1")
+    last = [round(10 * float(line.split()[-1].replace(",", ""))) for line in out.splitlines()[2:]]
+    assert sum(last[:-1]) == last[-1]
+
+
+# --- info and help ------------------------------------------------------------------------------------------------
+
+
+def test_info_tells_of_features_sets_and_noise(command, model, tmp_path):
+    out, _ = command("info model.safetensors")
+    assert "features: 3 of users (age, gender=F, gender=M), 1 of items (year)\n" in out
+    assert (
+        "who rated what: 30 items in sets of users, 39 users in sets of items   noise: of each user's and item" in out
+    )
+    found = json.loads(command("info model.safetensors --json")[0])["besides_ratings"]
+    assert found["user_features"] == ["age", "gender=F", "gender=M"]
+    assert (found["in_sets_of_users"], found["in_sets_of_items"], found["noise"]) == (30, 39, "own")
+    command(f"fit ratings.csv -o {tmp_path}/m.safetensors --implicit off --noise one {QUICK}")
+    out, _ = command(f"info {tmp_path}/m.safetensors")
+    assert "who rated what: not used   noise: one for all\n" in out
+    assert "features: " not in out
+    command(f"fit ratings.csv -o {tmp_path}/m.safetensors --model mf {QUICK}")
+    assert "who rated what" not in command(f"info {tmp_path}/m.safetensors")[0]
 
 
 @pytest.mark.parametrize("name", ["fit", "evaluate", "compare", "tune"])
