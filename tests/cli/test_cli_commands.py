@@ -475,7 +475,7 @@ def test_models_with_deviations_and_without_ranges_have_reports_too(
 
 # --- help -------------------------------------------------------------------------------------------------------
 
-COMMANDS = ["fit", "evaluate", "compare", "tune", "predict", "recommend", "similar", "info", "report"]
+COMMANDS = ["fit", "evaluate", "compare", "tune", "predict", "recommend", "similar", "explain", "info", "report"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from boundrec import __version__
-from boundrec.cli import compare, evaluate, fit, info, predict, recommend, report, similar, tune
+from boundrec.cli import compare, evaluate, explain, fit, info, predict, recommend, report, similar, tune
 from boundrec.cli.console import (
     FORESEEN,
     abandon,
@@ -55,7 +55,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # reflows paragraphs to the terminal's width
     pretty_exceptions_enable=False,
 )
-for command in (fit, evaluate, compare, tune, predict, recommend, similar, info, report):
+for command in (fit, evaluate, compare, tune, predict, recommend, similar, explain, info, report):
     name = command.__name__.rpartition(".")[2]
     app.command(name, epilog=command.EXAMPLES)(getattr(command, name))
 

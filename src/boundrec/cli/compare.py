@@ -13,6 +13,7 @@ from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import say
 from boundrec.cli.model_request import Request
 from boundrec.cli.options import Duplicated
+from boundrec.cli.side_information import AskedBeside
 
 EXAMPLES = """Examples:
 
@@ -21,6 +22,8 @@ boundrec compare ratings.csv -o compare.png
 boundrec compare ratings.csv --models mbmf,bayesian,nmf,ccd++ -o compare.svg --bounds 1 5
 
 boundrec compare flights.csv --user from --item to --rating passengers --lower 0 --upper seats
+
+boundrec compare ratings.csv --item-features films.csv --models bayesian,mbmf
 
 boundrec compare ratings.csv --models all --json
 """
@@ -46,6 +49,10 @@ def compare(
     upper: options.Upper = None,
     bounds_file: options.BoundsFile = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
+    implicit: options.Implicit = None,
+    noise: options.Noise = None,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,
     seed: options.Seed = 0,
@@ -60,6 +67,8 @@ def compare(
     Where every pair has a range of its own, models that can only take one for all get the observed range, and the table
     says how many of their predictions leave their pair's range.
 
+    Features, --implicit and --noise are for bayesian; other models learn from the ratings alone.
+
     A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail, and 2,
     without a table, if none of them goes with the options.
     Ctrl-C ends the comparison with what is finished.
@@ -71,15 +80,18 @@ def compare(
     names = _names(models)
     if output.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"--output {output.name}: the plot is a PNG, an SVG or a PDF, by the ending.")
-    options.check_output(output, "plot", ratings, bounds_file)
+    beside = AskedBeside(user_features, item_features, implicit, noise)
+    options.check_output(output, "plot", ratings, bounds_file, *beside.files.values())
     within = AskedBounds(bounds, lower, upper, bounds_file)
-    asked = [Request(name, within.typed(), k, sweeps, seed, threads) for name in names]
+    beside.refuse_for(names)
+    asked = [Request(name, within.typed(), k, sweeps, seed, threads, beside.settings_for(name)) for name in names]
     held_out.refuse_if_all_are_wrong(asked)
     columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
     table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates))
     parts = held_out.divide(table, share, seed)
+    features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, length)
+    trial = held_out.Trial.of(parts, limits, length, features)
     trivial = held_out.measure_trivial(trial)
     held_out.say_who_has_one_range(names, limits)
     tried = held_out.try_all([(request.name, request.within(limits)) for request in asked], trial)

@@ -125,6 +125,8 @@ OPTIONS = {
     "bounds": ("--bounds",),
     "exclude_seen": ("--with-seen",),
     "keep_ratings": ("--keep-ratings",),
+    "implicit": ("--implicit",),
+    "noise": ("--noise",),
 }
 #: Values that an option stands for by being there.
 FLAGS = {("exclude_seen", "False"), ("keep_ratings", "True")}

@@ -13,6 +13,7 @@ from boundrec.cli.bounds import AskedBounds, in_ranges_of, limits_of, with_range
 from boundrec.cli.console import say
 from boundrec.cli.model_request import Request, parse_settings
 from boundrec.cli.options import Duplicated
+from boundrec.cli.side_information import AskedBeside
 from boundrec.registry import command_name
 
 EXAMPLES = """Examples:
@@ -22,6 +23,8 @@ boundrec evaluate ratings.csv
 boundrec evaluate ratings.csv --model mbmf --by-time timestamp --share 0.2
 
 boundrec evaluate flights.csv --user from --item to --rating passengers --lower 0 --upper seats
+
+boundrec evaluate ratings.csv --user-features users.csv --implicit both
 
 boundrec evaluate train.csv --test test.csv --json
 
@@ -57,6 +60,10 @@ def evaluate(
     duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = options.USUAL_MODEL,
     history: options.History = None,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
+    implicit: options.Implicit = None,
+    noise: options.Noise = None,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
@@ -82,11 +89,14 @@ def evaluate(
 
     within = AskedBounds(bounds, lower, upper, bounds_file)
     names = ColumnNames(user, item, rating, by_time, **within.of_rows())
+    beside = AskedBeside(user_features, item_features, implicit, noise)
     if fitted is not None:
+        beside.refuse_for_a_file(fitted)
         _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, json)
         return
     within.refuse_history(history)
-    chosen = parse_settings(settings)
+    beside.refuse_for([model])
+    chosen = beside.settings(parse_settings(settings))
     within.refuse_settings(chosen)
     asked = Request(model, within.typed(), k, sweeps, seed, threads, chosen)
     asked.model()
@@ -99,8 +109,9 @@ def evaluate(
             judged_by = in_ranges_of(limits.rule, judged_by)
         parts = held_out.Parts(table.ratings, judged_by.ratings, f"those of {judged_by.read.file.name}")
     past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
+    features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, length)
+    trial = held_out.Trial.of(parts, limits, length, features)
     results = held_out.measure_trivial(trial)
     held_out.say_who_has_one_range([model], limits)
     results.append(held_out.fit_and_measure(asked.within(limits), trial, past))

@@ -13,6 +13,7 @@ from boundrec.cli.bounds import AskedBounds, Limits
 from boundrec.cli.console import print_json
 from boundrec.cli.model_request import Request, declares, parse_settings, takes_ranges, train
 from boundrec.cli.options import Duplicated
+from boundrec.cli.side_information import AskedBeside
 from boundrec.notes import in_a_sentence, percent, size
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ boundrec fit ratings.csv -o model.safetensors --user userId --item movieId --rat
 boundrec fit flights.csv -o model.safetensors --user from --item to --rating passengers --lower 0 --upper seats
 
 boundrec fit marks.csv -o model.safetensors --bounds-file full-marks.csv
+
+boundrec fit ratings.csv -o model.safetensors --user-features users.csv --item-features films.parquet
 
 boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model mbmf
 
@@ -48,11 +51,15 @@ def fit(
     duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = options.USUAL_MODEL,
     history: options.History = None,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
+    implicit: options.Implicit = None,
+    noise: options.Noise = None,
     k: options.Factors = 20,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     keep_ratings: Annotated[
-        bool, typer.Option("--keep-ratings", help="Keep the ratings in the file, for partial_fit.")
+        bool, typer.Option("--keep-ratings", help="Keep the ratings in the file, for boundrec explain and partial_fit.")
     ] = False,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -68,10 +75,12 @@ def fit(
     from boundrec.files import is_special
 
     within = AskedBounds(bounds, lower, upper, bounds_file)
-    options.check_output(output, "model", ratings, history, bounds_file)
+    beside = AskedBeside(user_features, item_features, implicit, noise)
+    options.check_output(output, "model", ratings, history, bounds_file, *beside.files.values())
     if is_special(output):
         raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
-    others = parse_settings(settings)
+    beside.refuse_for([model])
+    others = beside.settings(parse_settings(settings))
     within.refuse_settings(others)
     asked = Request(model, within.typed(), k, sweeps, seed, threads, others)
     asked.model()  # what is asked wrongly is refused before the file is read
@@ -87,10 +96,11 @@ def fit(
         typer.echo(_summary_in_words(table.read.file.name, summary))
     table, limits = within.settle(table, asked.on_contradiction)
     past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
+    features = beside.read(table, header)
     data = table.ratings
     del table  # what the fit works on is in data
     chosen = asked.within(limits).model()
-    seconds = train(chosen, data, model, past, keep_when_interrupted=True)
+    seconds = train(chosen, data, model, past, features, keep_when_interrupted=True)
     chosen.save(output, keep_ratings=keep_ratings)
     result = _describe(chosen, model, limits, seconds, output)
     if json:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -165,11 +165,13 @@ class Trial:
     n: int | None
     #: Look at the predictions of all pairs of a user and an item, and not only of random ones.
     every_pair: bool = False
+    #: What is known of users and items, for models that take it.
+    features: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, parts: Parts, limits: Limits, n: int | None) -> Trial:
-        """Of the two parts of a table."""
-        return cls._within(Learnt.of(parts.training), parts.test, limits, n)
+    def of(cls, parts: Parts, limits: Limits, n: int | None, features: Mapping[str, Any] | None = None) -> Trial:
+        """Of the two parts of a table, and of what is known besides."""
+        return replace(cls._within(Learnt.of(parts.training), parts.test, limits, n), features=features)
 
     @classmethod
     def by(cls, model: Any, test: Ratings, limits: Limits, n: int | None) -> Trial:
@@ -318,7 +320,7 @@ def fit_and_measure(request: Request, trial: Trial, history: Ratings | None = No
     """Fit a model to the training part and measure it on the other."""
     assert trial.learnt.ratings is not None
     model = request.model()
-    seconds = train(model, trial.learnt.ratings, request.name, history)
+    seconds = train(model, trial.learnt.ratings, request.name, history, trial.features)
     return measure(model, request.name, trial, seconds)
 
 

@@ -11,9 +11,12 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import limits_of
 from boundrec.cli.console import print_json
+from boundrec.cli.side_information import takes_features
 from boundrec.notes import in_a_sentence, size
 from boundrec.registry import command_name
 
+#: So many features are named.
+MOST_NAMES = 8
 EXAMPLES = "Example: boundrec info model.safetensors --json"
 
 
@@ -29,6 +32,8 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
     typer.echo(f"bounds: {limits_of(fitted).in_words()}")
     if "noise_growth" in found:
         typer.echo(f"noise grows with the width of a range to the power {in_a_sentence(found['noise_growth'])}")
+    if "besides_ratings" in found:
+        typer.echo(_besides_in_words(found["besides_ratings"]))
     typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
     kept = "yes" if found["ratings_kept"] else "no"
     mean = "" if math.isnan(found["mean"]) else f"mean rating: {in_a_sentence(found['mean'])}   "
@@ -63,9 +68,42 @@ def _facts(model: Any, path: Path) -> dict[str, Any]:
         "ratings": int(learnt.seen.indices.size),
         "ratings_kept": learnt.ratings is not None,
         **limits_of(model).as_json(),
+        **({"besides_ratings": _besides(model.fitted_)} if takes_features(command_name(model)) else {}),
         **({} if model.fitted_.rule is None else {"noise_growth": model.fitted_.ranges.scale.growth}),
         "mean": learnt.mean,
         "sweeps": model.n_iter_,
         "objective": model.objectives_[-1],
         "settings": settings,
     }
+
+
+def _besides(fitted: Any) -> dict[str, Any]:
+    """What a model learnt from besides the values of ratings: features by name, how many are in sets, own noise."""
+    sides = {"user": fitted.users, "item": fitted.items}
+    found: dict[str, Any] = {}
+    for kind, side in sides.items():
+        features = None if side.links is None else side.links.features
+        found[f"{kind}_features"] = [] if features is None else features.names
+        found[f"in_sets_of_{kind}s"] = 0 if side.links is None else int(side.links.in_sets.size)
+    return {**found, "noise": "one" if fitted.users.steadiness is None else "own"}
+
+
+def _besides_in_words(found: dict[str, Any]) -> str:
+    features = [
+        f"{len(names):,} of {kind}s ({_some(names)})"
+        for kind in ("user", "item")
+        if (names := found[f"{kind}_features"])
+    ]
+    sets = [
+        f"{count:,} {other}s in sets of {kind}s"
+        for kind, other in (("user", "item"), ("item", "user"))
+        if (count := found[f"in_sets_of_{kind}s"])
+    ]
+    noise = "of each user's and item's own" if found["noise"] == "own" else "one for all"
+    lines = [f"features: {', '.join(features)}"] if features else []
+    return "\n".join([*lines, f"who rated what: {', '.join(sets) or 'not used'}   noise: {noise}"])
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown}, ..."

@@ -98,9 +98,15 @@ def declares(method: Callable[..., Any], name: str) -> bool:
 
 
 def train(
-    model: Any, ratings: Ratings, name: str, history: Ratings | None = None, *, keep_when_interrupted: bool = False
+    model: Any,
+    ratings: Ratings,
+    name: str,
+    history: Ratings | None = None,
+    features: Mapping[str, Any] | None = None,
+    *,
+    keep_when_interrupted: bool = False,
 ) -> float:
-    """Fit with a live objective; returns the seconds.
+    """Fit with a live objective, and with features if the model takes such; returns the seconds.
 
     Ctrl-C ends everything, or, to keep the model of the last sweep, only the fit.
     """
@@ -111,12 +117,16 @@ def train(
         if not keep_when_interrupted:
             warnings.simplefilter("error", Interrupted)
         try:
-            past = {} if history is None else {"history": history}
+            beside = {name: one for name, one in (features or {}).items() if declares(model.fit, name)}
+            if history is not None:
+                beside["history"] = history
             if not declares(model.fit, "lower"):
                 ratings = replace(ratings, ends=None)
             if ratings.ends is not None:  # was said, with the line
                 warnings.filterwarnings("ignore", r".*ratings lie outside their own range", UserWarning)
-            model.fit(ratings, callback=callback, **past)
+            if beside:  # was said, with the name of the file
+                warnings.filterwarnings("ignore", r".*\b(user|item)_features\b", UserWarning)
+            model.fit(ratings, callback=callback, **beside)
         except Interrupted as interrupted:
             raise KeyboardInterrupt from interrupted
     return time.perf_counter() - began

@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 
 from boundrec import registry
+from boundrec.cli import side_information
 from boundrec.files import check_writable
 
 #: What `fit` fits where nothing else is asked for.
 USUAL_MODEL = "bayesian"
 DATA = "Data"
 MODEL = "Model"
+BESIDE = "Besides ratings"
 SPLIT = "Held-out ratings"
 #: No model has more.
 MOST_ITEMS = 2**31 - 1
@@ -122,6 +124,36 @@ History = Annotated[
     Path | None,
     typer.Option(
         help="Past ratings (same columns) that give every user and item a range of its own.", rich_help_panel=MODEL
+    ),
+]
+UserFeatures = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What is known of users: a table with a column of their ids, called as in RATINGS, and columns of "
+        "numbers or of text. Who has features and no ratings is answered by them. Only bayesian takes it.",
+        rich_help_panel=BESIDE,
+    ),
+]
+ItemFeatures = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="What is known of items: a table of the same kind.", rich_help_panel=BESIDE),
+]
+Implicit = Annotated[
+    side_information.Implicit | None,
+    typer.Option(
+        help="Whether bayesian also learns from who rated what: from the sets of items that users have rated, of users "
+        "who rated items, both, or neither.",
+        show_default="auto: as the data have it",
+        rich_help_panel=BESIDE,
+    ),
+]
+Noise = Annotated[
+    side_information.Noise | None,
+    typer.Option(
+        help="Whether bayesian has one noise for all ratings, or each user's and item's own.",
+        show_default="auto: own, unless tails are heavy",
+        rich_help_panel=BESIDE,
     ),
 ]
 Factors = Annotated[int, typer.Option("--k", "-k", min=1, help="Length of the factors.", rich_help_panel=MODEL)]

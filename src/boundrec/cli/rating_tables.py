@@ -337,6 +337,35 @@ def range_table_columns(
     return {**ids, **range_names(file, ColumnNames(**ends), ids)}
 
 
+def feature_table_columns(file: TableFile, kind: str, known: str | None) -> tuple[str, list[str]]:
+    """The column of ids of a table of features, and the others.
+
+    Parameters
+    ----------
+    file
+        The table.
+    kind
+        Whose features they are, "user" or "item".
+    known
+        What the ratings call the column of these ids, if they have names.
+    """
+    example = known or kind
+    if not file.has_header:
+        raise ValueError(
+            f"{file.name} has no line with the names of its columns: begin it with one, such as {example},age,country."
+        )
+    twice = next((name for name in file.columns if file.columns.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{file.name}: two columns have the same name, {twice!r}: rename one of them.")
+    found = known if known in file.columns else _guess(kind, file.columns)
+    if not found:
+        raise ValueError(
+            f"{file.name}: no column looks like that of the {kind}s' ids; call it {example!r}. "
+            f"There are: {_listed(file.columns)}."
+        )
+    return found, [column for column in file.columns if column != found]
+
+
 @dataclass(frozen=True)
 class Columns:
     """Some columns of a file by role, with every value checked as it is asked for; empty lines are left out."""
@@ -447,6 +476,49 @@ class Columns:
             remedy = "fill it in" if value in (None, "") else "write a number"
             raise self._wrong(row, f"{wrong} in the column {name!r}{more}: {remedy}, or name another with --{role}")
         return np.asarray(parsed.to_numpy(), np.float64)
+
+    def numbers_or_categories(self, role: str) -> pl.Series:
+        """A column of features: numbers where all of them are, else text; what is left out stays missing.
+
+        In a Parquet file columns have types, and are what these say.
+        """
+        import polars as pl
+
+        column, name = self.frame[role], self.names[role]
+        if column.dtype == pl.String:
+            column = column.replace("", None)
+            if self.file.format != "parquet":
+                column = self._one_kind(column, name)
+        if not column.dtype.is_float():
+            return column
+        column = column.fill_nan(None)
+        far = (column.abs() > LARGEST).fill_null(False)
+        if far.any():
+            row = int(far.arg_max() or 0)
+            what = "infinite" if column[row] in (np.inf, -np.inf) else "too large to be squared"
+            wrong = f"has {self.frame[role][row]!r}, {what}, in the column {name!r}: correct it, or leave it empty"
+            raise self._wrong(row, wrong)
+        return column
+
+    def _one_kind(self, column: pl.Series, name: str) -> pl.Series:
+        """A column that was read as text, as numbers where all are; numbers beside text are refused."""
+        import polars as pl
+
+        parsed = column.cast(pl.Float64, strict=False)
+        undefined = parsed.is_nan().fill_null(False)
+        if undefined.any():
+            row = int(undefined.arg_max() or 0)
+            raise self._wrong(row, f"has {column[row]!r} in the column {name!r}: leave it empty where nothing is known")
+        numbers, text = parsed.is_not_null(), column.is_not_null() & parsed.is_null()
+        if not numbers.any() or not text.any():
+            return parsed if numbers.any() else column
+        odd, others = (text, "numbers") if text.sum() <= numbers.sum() else (numbers, "text")
+        row, count = int(odd.arg_max() or 0), int(odd.sum())
+        more = f" ({count - 1:,} more like it)" if count > 1 else ""
+        wrong = f"has {column[row]!r} in the column {name!r}, whose other values are {others}{more}"
+        raise self._wrong(
+            row, f"{wrong}: make all of them numbers or all of them text, and leave empty what is missing"
+        )
 
     def times(self) -> NDArray[Any] | None:
         """Times as numbers: numbers as they are, dates and times by the microsecond; None where none are asked for."""

@@ -15,6 +15,7 @@ from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import print_json, print_table, say
 from boundrec.cli.model_request import Request, parse_settings, parse_value
 from boundrec.cli.options import Duplicated
+from boundrec.cli.side_information import AskedBeside
 from boundrec.registry import entry_of_command
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ EXAMPLES = """Examples:
 boundrec tune ratings.csv
 
 boundrec tune ratings.csv --k 10,20,40
+
+boundrec tune ratings.csv --user-features users.csv --k 20 --grid implicit=off,both --grid noise=one,own
 
 boundrec tune flights.csv --rating passengers --lower 0 --upper seats --k 4,8 --grid noise_growth=auto,0.5,1
 
@@ -61,6 +64,10 @@ def tune(
     bounds_file: options.BoundsFile = None,
     duplicates: options.Duplicates = Duplicated.RAISE,
     model: options.Model = options.USUAL_MODEL,
+    user_features: options.UserFeatures = None,
+    item_features: options.ItemFeatures = None,
+    implicit: options.Implicit = None,
+    noise: options.Noise = None,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     seed: options.Seed = 0,
@@ -79,19 +86,24 @@ def tune(
     from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_table
 
-    fixed = parse_settings(settings)
+    beside = AskedBeside(user_features, item_features, implicit, noise)
+    beside.refuse_for([model])
+    given = parse_settings(settings)
+    fixed = beside.settings(given)
     within = AskedBounds(bounds, lower, upper, bounds_file)
     within.refuse_settings(fixed)
     typed = within.typed()
     tried = list(_grid(k, grid, model, fixed))
+    beside.refuse_grid(tried[0][1])
     asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
     held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
     how = asked[0].on_contradiction if len({one.on_contradiction for one in asked}) == 1 else "as tried"
     columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
     table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates), how)
     parts = held_out.divide(table, share, seed)
+    features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, None)
+    trial = held_out.Trial.of(parts, limits, None, features)
     trivial = held_out.measure_trivial(trial)
     names = [_pairs({"k": factors, **values}) for factors, values in tried]
     found = held_out.try_all([(name, one.within(limits)) for name, one in zip(names, asked, strict=True)], trial)
@@ -100,7 +112,8 @@ def tune(
     best = None
     if rows and rows[0].measured.error is None:
         data = _data_words(ratings, table, header, within.words(limits), duplicates)
-        best = shlex.join(["boundrec", "fit", *data, *_model_words(model, rows[0], fixed, sweeps, seed)])
+        chosen = _model_words(model, rows[0], given, sweeps, seed)
+        best = shlex.join(["boundrec", "fit", *data, *beside.words(), *chosen])
     _show_grid(rows, trivial, best, json)
     found.end("candidate")
 
