@@ -222,7 +222,7 @@ def low_rank():
 
 def test_it_learns_the_noise_and_its_intervals_hold_what_they_promise(low_rank):
     X, y, X_test, y_test = low_rank
-    model = BayesianMBMF(4, bounds=(1, 5), max_iter=150, random_state=0).fit(X, y)
+    model = BayesianMBMF(4, bounds=(1, 5), max_iter=150, random_state=0, noise="one").fit(X, y)
     prediction, std, lower, upper = model.predict(X_test, return_range=True, return_std=True)
     assert model.noise_ == pytest.approx(0.3, abs=0.05)
     assert np.all((lower <= prediction) & (prediction <= upper))
@@ -246,7 +246,7 @@ def test_the_stacked_model_is_the_mean_of_its_samples(low_rank):
     X, y, X_test, _ = low_rank
     model = BayesianMBMF(3, bounds=(1, 5), slack=1.0, max_iter=30, n_kept=5, dtype="float64", random_state=0).fit(X, y)
     assert model.user_factors_.shape[1] == 2 + 3 * 5
-    samples = np.vstack([block for _, block, _ in sampled(model.fitted_, model._pairs(X_test))])
+    samples = np.vstack([block for _, block, *_ in sampled(model.fitted_, model._pairs(X_test))])
     assert samples.shape[1] == 5
     assert np.allclose(samples.mean(axis=1), model.predict(X_test))
     assert np.all(np.linalg.norm(model.user_factors_, axis=1) <= model.user_magnitudes_ * (1 + 1e-12))

@@ -23,13 +23,12 @@ from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
 from boundrec.ranges.slack import STEEPEST
+from boundrec.solvers.row_noise import STEADIEST
 from boundrec.top_n import norms
 
 SIDES = ("user", "item")
 #: What rounding, in float32 too, may add to a norm, a mean or a product, relative to its size.
 ROUNDING = 1e-4
-#: How many times less, or more, than others the noise of a row may be.
-STEADIEST = 1e30
 
 
 def check_agreement(model: FactorisationModel) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from boundrec.arrays import Codes, Floats, Reals
 from boundrec.data.columns import Column
 from boundrec.data.ratings import LARGEST, Ends, Pairs
-from boundrec.models.fitted import Fitted
+from boundrec.models.fitted import Fitted, NoiseShape
 from boundrec.ranges import Ranges
 from boundrec.ranges.rules import Grid, PerItem, Rule
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS
@@ -89,11 +89,12 @@ def deviations(fitted: Fitted, pairs: Pairs) -> Floats | None:
 
 def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
     """The same on the scale that the model factorises."""
-    std = np.empty(len(pairs))
-    for block, samples, variance in sampled(fitted, pairs):
-        std[block] = np.sqrt(samples.var(axis=1) + variance.mean(axis=1))
-    shape = fitted.noise_shape
-    return std if shape is None else np.asarray(std * shape.deviations()[_row_of_shape(fitted, pairs)])
+    std, shape = np.empty(len(pairs)), fitted.noise_shape
+    rows = None if shape is None else shape.deviations()[_row_of_shape(fitted, pairs)]
+    for block, samples, within, noise in sampled(fitted, pairs):
+        own = noise.mean(axis=1) if rows is None else noise.mean(axis=1) * rows[block] ** 2
+        std[block] = np.sqrt(samples.var(axis=1) + within + own)
+    return std
 
 
 def _row_of_shape(fitted: Fitted, pairs: Pairs) -> Codes:
@@ -109,24 +110,38 @@ def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
     """Quantiles of the rating of each pair, one column for each, inside the pair's range.
 
     The predictive distribution is a normal around each kept sample's prediction, all of them mixed. Behind a link, or
-    where rows have a noise of their own, it has the shape of the training errors' distribution, around the prediction.
+    where rows have a noise of their own, it has the shape of the training errors' distribution around the prediction,
+    as far as it is noise: what is left open of rows is normal.
     """
     shape, found = fitted.noise_shape, np.empty((len(pairs), len(wanted)))
-    places = None if shape is None else shape.places(wanted)[_row_of_shape(fitted, pairs)]
-    for block, samples, variance in sampled(fitted, pairs):
-        if places is None:
-            found[block] = mixture_quantiles(samples, np.sqrt(variance), wanted)
+    rows = None if shape is None else _row_of_shape(fitted, pairs)
+    for block, samples, within, noise in sampled(fitted, pairs):
+        if shape is None or rows is None:
+            found[block] = mixture_quantiles(samples, np.sqrt(within[:, None] + noise), wanted)
         else:
-            spread = np.sqrt(samples.var(axis=1) + variance.mean(axis=1))
-            found[block] = samples.mean(axis=1)[:, None] + spread[:, None] * places[block]
+            places = _places(shape, rows[block], wanted, samples.var(axis=1) + within, noise.mean(axis=1))
+            found[block] = samples.mean(axis=1)[:, None] + places
     lower, upper = fitted.ranges.interval(pairs)
     return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
 
 
-def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Floats]]:
-    """What each kept sample predicts for each pair (a column a sample), and the variance around that, in blocks.
+def _places(shape: NoiseShape, rows: Codes, wanted: Floats, left_open: Floats, noise: Floats) -> Floats:
+    """Quantiles of the sum of a normal and of noise of a shape, a column for each: between theirs, by variance."""
+    from scipy.special import ndtri
 
-    The variance has one column where it is the same in every sample. Both are on the model's scale. Rows vary around
+    own = shape.deviations()[rows]
+    noise = noise * own**2
+    spread = np.sqrt(left_open + noise)
+    share = (noise / np.maximum(left_open + noise, np.finfo(float).tiny))[:, None]
+    by_noise = shape.places(wanted)[rows] / np.maximum(own, np.finfo(float).tiny)[:, None]
+    return np.asarray(spread[:, None] * (share * by_noise + (1 - share) * ndtri(wanted)))
+
+
+def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+    """What each kept sample predicts for each pair (a column a sample), and two variances around that, in blocks.
+
+    They are what samples leave open of rows, and the noise, which has one column where it is the same in every sample.
+    All are on the model's scale. Rows vary around
     their means within each sample: for independent rows with variances of their own,
     Var(w·h) = Σ_k var(w_k)E[h_k]² + E[w_k]²var(h_k) + var(w_k)var(h_k). Only the biases' variances and the mean of the
     others' are known.
@@ -157,7 +172,7 @@ def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Float
         values, unknown = ranges.to_value(inner, some), some.unknown()
         if not ranges.scale.even and unknown.any():  # around what is answered for them
             values[unknown] += (_of_unknown(fitted, some.take(unknown)) - values[unknown].mean(axis=1))[:, None]
-        yield block, values, within[:, None] + np.minimum(noise, LARGEST) ** 2
+        yield block, values, within, np.minimum(noise, LARGEST) ** 2
 
 
 def _steadiness(fitted: Fitted, pairs: Pairs) -> Floats:

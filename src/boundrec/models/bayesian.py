@@ -290,7 +290,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             return self.fitted_.users.steadiness is not None
         csr = answers.bounded(start).scale.of_ratings(_known(start.ratings)).by_user
         values = csr.data[csr.that_count()].astype(np.float64)
-        apart = values - values.mean()
+        apart = np.abs(values - values.mean())
+        apart /= apart.max() or 1.0  # the fourth power of what ratings may be has no number
         return bool(np.mean(apart**4) <= HEAVY_TAILS * np.mean(apart**2) ** 2)
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:

@@ -20,6 +20,8 @@ from boundrec.models.fitted import Fitted, NoiseShape
 from boundrec.solvers.row_noise import USERS_ALIKE, expected
 
 N_GROUPS, N_QUANTILES = 10, 201
+#: No error is taken for larger, in standard deviations of the noise: by weights of any size it might be, unsquared.
+FARTHEST = 1e100
 
 
 def shape_of_noise(fitted: Fitted) -> NoiseShape:
@@ -32,7 +34,7 @@ def shape_of_noise(fitted: Fitted) -> NoiseShape:
     if fitted.users.steadiness is None:
         return NoiseShape(_quantiles(_in_units(errors[counts]))[None, :], np.empty(0))
     errors *= np.sqrt(fitted.items.mean_steadiness()[pairs.items]) / fitted.found["noise"]
-    errors, users = errors[counts], pairs.users[counts]
+    errors, users = np.clip(errors[counts], -FARTHEST, FARTHEST), pairs.users[counts]
     told = _told_by_others(errors, users, len(fitted.users.ids))
     errors = _in_units(errors * np.sqrt(told))
     shares = np.linspace(0, 1, N_GROUPS + 1)[1:-1]
@@ -62,8 +64,9 @@ def _told_by_others(errors: Floats, users: NDArray[np.integer], n_users: int) ->
 
 
 def _in_units(errors: Floats) -> Floats:
-    apart = errors - errors.mean()
-    return np.asarray(apart / (apart.std() or 1.0))
+    """Errors in their root mean square; divided first, as the square of an error that counts much has no number."""
+    errors = errors / (np.abs(errors).max() or 1.0)
+    return np.asarray(errors / (np.sqrt(np.mean(errors**2)) or 1.0))
 
 
 def _quantiles(errors: Floats) -> Floats:

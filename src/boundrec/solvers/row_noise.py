@@ -16,6 +16,8 @@ from boundrec.arrays import Codes, Floats
 
 #: ν of users and of items: how many ratings the guess that a row is like all others counts for.
 USERS_ALIKE, ITEMS_ALIKE = 20.0, 50.0
+#: No row is noisier, or less noisy, than so: then weights of any size can be multiplied by it.
+STEADIEST = 1e30
 ALIKE = {"user": USERS_ALIKE, "item": ITEMS_ALIKE}
 
 
@@ -54,4 +56,4 @@ class RowNoise:
 
 def _drawn(rows: Codes, n: Floats, squares: Floats, alike: float, rng: np.random.Generator) -> Floats:
     total = np.bincount(rows, squares, minlength=len(n))
-    return np.asarray(rng.standard_gamma((alike + n) / 2) * 2 / (alike + total))
+    return np.clip(rng.standard_gamma((alike + n) / 2) * 2 / (alike + total), 1 / STEADIEST, STEADIEST)
