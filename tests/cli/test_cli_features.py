@@ -476,11 +476,11 @@ def test_info_tells_of_features_sets_and_noise(command, model, tmp_path):
     out, _ = command("info model.safetensors")
     assert "features: 3 of users (age, gender=F, gender=M), 1 of items (year)\n" in out
     assert (
-        "who rated what: 30 items in sets of users, 39 users in sets of items   noise: of each user's and item" in out
+        "who rated what: 30 items in sets of users, 40 users in sets of items   noise: of each user's and item" in out
     )
     found = json.loads(command("info model.safetensors --json")[0])["besides_ratings"]
     assert found["user_features"] == ["age", "gender=F", "gender=M"]
-    assert (found["in_sets_of_users"], found["in_sets_of_items"], found["noise"]) == (30, 39, "own")
+    assert (found["in_sets_of_users"], found["in_sets_of_items"], found["noise"]) == (30, 40, "own")
     command(f"fit ratings.csv -o {tmp_path}/m.safetensors --implicit off --noise one {QUICK}")
     out, _ = command(f"info {tmp_path}/m.safetensors")
     assert "who rated what: not used   noise: one for all\n" in out
@@ -495,3 +495,17 @@ def test_the_help_of_every_fit_has_the_options_and_an_example_of_features(comman
     for option in ("--user-features", "--item-features", "--implicit", "--noise"):
         assert f" {option} " in out
     assert "-features" in out.split("Examples")[-1]
+
+
+def test_the_report_draws_what_features_say_and_why_a_prediction_is_what_it_is(command, model, tmp_path):
+    command(f"report model.safetensors ratings.csv -o {tmp_path}/page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "What features say" in page
+    assert "All features: how much higher" in page
+    assert "Why a prediction is what it is" in page
+    assert re.search(r"Why \d+ gets [0-9.]+ for film \d\d, where somebody typical would get [0-9.]+", page)
+    command(f"fit ratings.csv -o {tmp_path}/m.safetensors {QUICK}")
+    command(f"report {tmp_path}/m.safetensors ratings.csv -o {tmp_path}/plain.html")
+    page = (tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert "What features say" not in page
+    assert "Why a prediction" not in page  # its file has no ratings to explain it by

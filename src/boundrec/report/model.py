@@ -23,6 +23,8 @@ CHOOSING_BOUNDS = "https://github.com/boundrec/boundrec/blob/main/docs/choosing-
 LISTED, ENOUGH = 8, 5
 #: Ranges that are drawn one by one.
 DRAWN = 40
+#: Features, and parts of a prediction, in a picture; and the predictions among which one is looked for to explain.
+PARTS, EXPLAINED = 12, 50
 MEANING = {
     "std": "std is the mean standard deviation of an item's ratings around their predictions, as the model sees it.",
     "width": "width is the mean width of the ranges of an item's ratings.",
@@ -77,9 +79,11 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
         ("Error by number of ratings", _by_count(model, judged)),
         ("Ranges", _ranges(model, judged)),
         ("The most and the least certain items", _certainty(model, judged)),
+        ("What features say", _features(model)),
+        ("Why a prediction is what it is", _why(model, judged)),
         ("Settings", _settings(model)),
     ]
-    links, body = sections(parts)
+    links, body = sections([part for part in parts if part[1]])
     title = f"{name} on {source}"
     opening = f"<h1>{escape(title)}</h1>{_cards(model, judged)}{_what_was_seen(model, judged)}{links}"
     return document(f"boundrec: {title}", opening + body)
@@ -174,6 +178,52 @@ def _by_count(model: Any, judged: Judged) -> str:
         as_svg(plots.errors_by_count(judged.ratings - judged.predictions, of_ratings)),
         "RMSE by how many ratings the model has learnt from, of the user and of the item; 0 is somebody new.",
     )
+
+
+def _features(model: Any) -> str:
+    """What the features of users and items do to ratings; nothing where the model was fitted without such."""
+    effects = getattr(model, "feature_effects_", [])
+    if not effects:
+        return ""
+    shown = sorted(effects, key=lambda effect: -abs(effect.on_ratings))[:PARTS]
+    names = [f"{effect.feature} ({effect.side})" for effect in shown]
+    drawn = plots.bars(
+        names, [effect.on_ratings for effect in shown], [effect.spread for effect in shown], "change of the rating"
+    )
+    listed = "All" if len(shown) == len(effects) else f"The {len(shown)} largest of {len(effects):,}"
+    return figure(
+        as_svg(drawn),
+        f"{listed} features: how much higher somebody rates, or is rated, by one standard deviation of a number, by "
+        "being in a category, or by having a neighbour; with two standard deviations of what the samples say.",
+    )
+
+
+def _why(model: Any, judged: Judged) -> str:
+    """The prediction, of some, that is farthest from the usual: in its parts. New pairs first, if there are any."""
+    known = (judged.users >= 0) & (judged.items >= 0)
+    if not hasattr(model, "explain") or model.fitted_.ratings is None or not known.any():
+        return ""
+    new = known & ~_seen(model, judged)
+    chosen = np.flatnonzero(new if new.any() else known)[:EXPLAINED]
+    users, items = judged.pairs
+    ends: Any = [{}] * chosen.size
+    if judged.given is not None:
+        ends = [{"lower": judged.given.lower[one], "upper": judged.given.upper[one]} for one in chosen]
+    pairs = [(users[one], items[one]) for one in chosen]
+    whys = [model.explain(*pair, **end) for pair, end in zip(pairs, ends, strict=True)]
+    place = int(np.argmax([abs(why.prediction - why.usual) for why in whys]))
+    (user, item), why = pairs[place], whys[place]
+    parts = [(f"{number(part.rating)} for {part.item}", part.total) for part in why.ratings]
+    parts += [(part.name, part.total) for part in why.features]
+    parts.sort(key=lambda part: -abs(part[1]))
+    shown, others = parts[:PARTS], sum(part for _, part in parts[PARTS:])
+    shown += [("all others", others)] * (len(parts) > PARTS) + [("remainder", why.remainder)]
+    names, values = zip(*shown, strict=True)
+    caption = (
+        f"Why {user} gets {in_a_sentence(why.prediction)} for {item}, where somebody typical would get "
+        f"{in_a_sentence(why.usual)}: what each of their own ratings and features adds."
+    )
+    return figure(as_svg(plots.bars(list(names), list(values), None, "adds to the rating")), caption)
 
 
 def _ranges(model: Any, judged: Judged) -> str:

@@ -31,6 +31,8 @@ FAR_APART = 100.0
 MOST_TICKS = 6
 #: With more distinct ratings than this they are put into bins.
 MOST_LEVELS = 12
+#: Letters of a name beside a bar.
+LONGEST_NAME = 32
 
 
 def new_canvas(height: float) -> Canvas:
@@ -305,6 +307,22 @@ def in_their_ranges(ratings: Floats, predictions: Floats, lower: Floats, upper: 
     axes.set_xlabel("pairs, by the width of their range")
     axes.set_ylabel("range")
     _legend_above(axes)
+    return canvas
+
+
+def bars(names: Sequence[str], values: Sequence[float], spread: Sequence[float] | None, label: str) -> Canvas:
+    """A bar for each name, from the top, to the left of 0 in red and to the right in blue; with two spreads about."""
+    from matplotlib.ticker import MaxNLocator
+
+    canvas = new_canvas(1.0 + 0.28 * len(names))
+    axes = plain_axes(canvas.subplots(), "x")
+    places = np.arange(len(names))[::-1]
+    errors = None if spread is None else 2 * np.asarray(spread)
+    axes.barh(places, values, xerr=errors, color=[BLUE if one >= 0 else RED for one in values], ecolor=GREY, alpha=0.8)
+    axes.axvline(0, color="black", linewidth=1)
+    axes.set_yticks(places, [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in names])
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS - 2))
+    axes.set_xlabel(label)
     return canvas
 
 
