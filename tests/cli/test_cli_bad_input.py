@@ -159,6 +159,16 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
         (["tune", "RATINGS", "--k", "few"], "give whole numbers with commas between them"),
         (["tune", "RATINGS", "--grid", "ridge"], "write NAME=VALUE,VALUE"),
         (["tune", "RATINGS", "--grid", "rigde=1,2"], "bayesian has no setting 'rigde'"),
+        (
+            ["tune", "RATINGS", "--grid", "n_factors=4"],
+            "--grid n_factors: this setting has an option of its own: pass --k.",
+        ),
+        (["tune", "RATINGS", "--sweeps", "3", "--grid", "max_iter=2,4"], "--grid max_iter: this setting has an option"),
+        (
+            ["fit", "RATINGS", "-o", "m", "-k", "3", "--set", "n_factors=2"],
+            "--set n_factors: this setting has an option",
+        ),
+        (["evaluate", "RATINGS", "--set", "n_jobs=1"], "pass --threads."),
         (["recommend", "MODEL", "-o", "lists.xlsx"], "name it .csv"),
         (["recommend", "MODEL", "-o", "lists.csv", "--json"], "name the file .ndjson instead"),
         (["recommend", "MODEL", "7", "--users", "u.csv"], "not both"),
