@@ -312,6 +312,29 @@ def test_sampling_does_not_go_on_with_other_columns(planted):
         model.fit(planted.X, planted.y, user_features=planted.user_features.rename(columns={"mood": "age"}))
 
 
+def test_sampling_does_not_go_on_with_other_values_of_the_same_features(planted):
+    table = planted.user_features
+    model = sampler(warm_start=True, max_iter=3).fit(planted.X, planted.y, user_features=table)
+    with pytest.raises(ValueError, match="other user_features: pass what it had, or warm_start=False"):
+        model.fit(planted.X, planted.y, user_features=table.assign(mood=-table["mood"]))
+    with pytest.raises(ValueError, match="other user_features"), pytest.warns(UserWarning, match="1 of 54 ids"):
+        model.fit(planted.X, planted.y, user_features=table.iloc[1:])
+    in_another_order = pd.concat([table[: COLD_USERS[0]][::-1], table[COLD_USERS[0] :]])
+    assert model.fit(planted.X, planted.y, user_features=in_another_order).n_iter_ == 6
+
+
+@pytest.mark.parametrize("how", ["fitted without", "loaded"])
+def test_sampling_that_has_nothing_to_go_on_with_says_that_it_begins_anew(planted, how, tmp_path):
+    model = sampler(warm_start=how == "loaded", max_iter=3).fit(planted.X, planted.y)
+    if how == "loaded":
+        model.save(tmp_path / "model.safetensors")
+        model = boundrec.load(tmp_path / "model.safetensors")
+    with pytest.warns(UserWarning, match="nothing to go on with: .* This fit begins anew"):
+        model.set_params(warm_start=True).fit(planted.X, planted.y)
+    assert model.n_iter_ == 3
+    assert model.fit(planted.X, planted.y).n_iter_ == 6
+
+
 KINDS = {
     "table": lambda planted: planted.features(),
     "categories": lambda planted: {

@@ -41,6 +41,8 @@ from boundrec.notes import warn
 
 #: A column of text with more levels than this, or than half the ids (once these are not few), is taken for ids.
 MOST_LEVELS, FEW_LEVELS = 10_000, 20
+#: What encoded values may differ by where they are the same; they are of the size of 1.
+ROUNDING = 1e-9
 #: What the parts of something stored may be.
 Parts = dict[str, Any]
 
@@ -100,6 +102,12 @@ class Features:
         indptr = np.append(matrix.indptr, matrix.indptr[-1])
         with_blank = csr_array((matrix.data, matrix.indices, indptr), shape=(len(self) + 1, matrix.shape[1]))
         return with_blank[codes], codes >= 0  # −1, somebody unknown, is the last row, which is blank
+
+    def same_as(self, other: Features | None) -> bool:
+        """Whether both say the same of the same ids, in whatever order; means may round by that."""
+        if other is None or self.names != other.names or len(self) != len(other) or len(other.only_here(self.ids)):
+            return False
+        return bool(abs(self.matrix - other.rows_for(self.ids)[0]).max() <= ROUNDING)
 
     def updated(self, more: Features, ids: IdIndex) -> Features:
         """What is known of some ids, by ``more`` where that tells, else by these; others of them are left out."""
