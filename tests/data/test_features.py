@@ -403,6 +403,12 @@ LEVELS = [f"name {k}" for k in range(60)]
         ([[1.0]], TypeError, "user_features are a list: give a pandas"),
         (pd.DataFrame([[1, 2, 3]], columns=["u", "x", "x"]), ValueError, "two columns .* same name: rename"),
         (pd.DataFrame({"u": [1, None], "x": [1, 2]}), ValueError, "row 1 of user_features has no user id"),
+        (
+            pl.DataFrame({"u": [1, 2], "x": ["k", "l"], "x=k": [3, 4]}),
+            ValueError,
+            "'x' and 'x=k' .* both .* 'x=k': rename",
+        ),
+        (pl.DataFrame({"u": [1, 2, 3], "x missing": [2, 1, 1], "x": [1, 3, None]}), ValueError, "both .* 'x missing'"),
         (pl.DataFrame({"u": range(60), "x": LEVELS}), ValueError, "'x' .* 60 categories for 60 ids .*leave it out"),
         (pd.DataFrame({"u": [1, 2], "x": [1, "n/a"]}), TypeError, "'x' .* holds 'n/a' in row 1.*neither numbers"),
         ({"a": {"x": True}, "b": {"x": 2}}, TypeError, "holds True in row 0"),

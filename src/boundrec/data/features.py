@@ -420,9 +420,23 @@ def _learn_table(table: Table, what: str) -> Features:
     for column in table.columns:
         rule = _number_rule(column) if isinstance(column, Numbers) else _category_rule(column, what)
         (rules if rule.outputs() else constant).append(rule)
+    _refuse_one_name(rules, what)
     note = _without_constant([rule.name for rule in constant], len(table.columns), what)
     encoding = TableEncoding(tuple(rules), table.width)
     return replace(encoding._of_table(table, what), notes=note)
+
+
+def _refuse_one_name(rules: list[NumberRule | CategoryRule], what: str) -> None:
+    """Refuse columns of which the same name would be made: nobody could tell their effects apart."""
+    made_by: dict[str, str] = {}
+    for rule in rules:
+        for name in rule.outputs():
+            if name in made_by:
+                raise ValueError(
+                    f"the columns {made_by[name]!r} and {rule.name!r} of {what} would both give a feature {name!r}: "
+                    "rename one of them."
+                )
+            made_by[name] = rule.name
 
 
 def _number_rule(column: Numbers) -> NumberRule:
