@@ -209,7 +209,10 @@ def test_new_ids_are_encoded_by_the_rules_of_the_fit():
     encoding = read_features(pl.DataFrame(PEOPLE)).encoding
     new = {"z": {"gender": "M", "age": 35, "member": True, "shoe": "9"}, "y": {"gender": None, "age": None}}
     new["y"]["member"] = None
-    features = encoding.encode(new)
+    with pytest.warns(
+        UserWarning, match="features have columns that were not there at fit .'shoe'.: they are passed over"
+    ):
+        features = encoding.encode(new)
     spread = np.sqrt(200 / 3)
     assert features.matrix.toarray()[0].tolist() == pytest.approx([5 / spread, 0, 0, 1, 0, 1])
     assert features.matrix.toarray()[1].tolist() == [0, 1, 0, 0, 0, 0]
@@ -226,7 +229,9 @@ def test_a_category_that_was_not_there_at_fit_is_none_with_one_warning():
 
 def test_columns_left_out_at_fit_need_not_come_again_in_a_table_but_do_in_a_matrix():
     encoding = read_features({1: {"x": 1, "one": 1}, 2: {"x": 3, "one": 1}}).encoding
-    assert encoding.encode({3: {"x": 2}}).matrix.toarray().tolist() == [[0]]
+    for again in (encoding, Encoding.from_parts(encoding.to_parts())):
+        assert again.encode({3: {"x": 2}}).matrix.toarray().tolist() == [[0]]
+        assert again.encode({3: {"x": 2, "one": "anything"}}).matrix.toarray().tolist() == [[0]]
     by_place = read_features((["a", "b", "c"], DENSE)).encoding
     assert by_place.encode({"d": [3, 9, 4]}).matrix.toarray() == pytest.approx(np.zeros((1, 2)))
     with pytest.raises(ValueError, match="2 columns and had 3 at fit"):

@@ -253,12 +253,12 @@ class CategoryRule(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableEncoding(Encoding):
-    """That of a table: a rule for each of its columns but those that say nothing.
+    """That of a table: a rule for each of its columns.
 
     Parameters
     ----------
     rules
-        One for each column.
+        One for each column; those that say nothing make no column, and need not come again.
     width
         The number of columns given at fit, where these have no names but their places; else 0.
     """
@@ -273,7 +273,7 @@ class TableEncoding(Encoding):
         return [name for rule in self.rules for name in rule.outputs()]
 
     def encode(self, given: Any, what: str = "features", id_name: str | None = None) -> Features:
-        """The features of further ids; columns that were not used at fit are passed over."""
+        """The features of further ids; columns that were not there at fit are passed over, with a note."""
         table = None if isinstance(given, Graph) else read_table(given, what, id_name)
         if not isinstance(table, Table):
             raise TypeError(f"{what} were a table at fit and are {_kind(given)} now: give a table again.")
@@ -282,19 +282,24 @@ class TableEncoding(Encoding):
                 f"{what} have {len(table.columns)} columns and had {self.width} at fit: give the same ones, in the "
                 "same order."
             )
-        return self._of_table(table, what)
+        features, known = self._of_table(table, what), {rule.name for rule in self.rules}
+        new = [column.name for column in table.columns if column.name not in known]
+        if new:
+            warn(f"{what} have columns that were not there at fit ({listed(new)}): they are passed over.")
+        return features
 
     def _of_table(self, table: Table, what: str) -> Features:
         columns = {column.name: column for column in table.columns}
-        lacking = [rule.name for rule in self.rules if rule.name not in columns]
+        telling = tuple(rule for rule in self.rules if rule.outputs())
+        lacking = [rule.name for rule in telling if rule.name not in columns]
         if lacking:
             raise ValueError(
                 f"{what} have no column {short(lacking[0])}, which they had at fit: give all of "
-                f"[{listed([rule.name for rule in self.rules])}]."
+                f"[{listed([rule.name for rule in telling])}]."
             )
-        slots = _Slots(len(table.ids), self.rules)
+        slots = _Slots(len(table.ids), telling)
         unseen: list[str] = []
-        for rule in self.rules:
+        for rule in telling:
             if isinstance(rule, NumberRule):
                 slots.add_numbers(rule, _as_numbers(columns[rule.name], what))
             else:
@@ -415,13 +420,13 @@ def _index_type(n_entries: int) -> Any:
 
 
 def _learn_table(table: Table, what: str) -> Features:
-    rules: list[NumberRule | CategoryRule] = []
-    constant: list[NumberRule | CategoryRule] = []
-    for column in table.columns:
-        rule = _number_rule(column) if isinstance(column, Numbers) else _category_rule(column, what)
-        (rules if rule.outputs() else constant).append(rule)
+    rules = [
+        _number_rule(column) if isinstance(column, Numbers) else _category_rule(column, what)
+        for column in table.columns
+    ]
     _refuse_one_name(rules, what)
-    note = _without_constant([rule.name for rule in constant], len(table.columns), what)
+    constant = [rule.name for rule in rules if not rule.outputs()]
+    note = _without_constant(constant, len(table.columns), what)
     encoding = TableEncoding(tuple(rules), table.width)
     return replace(encoding._of_table(table, what), notes=note)
 
