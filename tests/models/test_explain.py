@@ -177,6 +177,16 @@ def test_whoever_is_unknown_is_refused_in_a_sentence(model):
         model.explain("u1", "nothing")
 
 
+def test_whoever_has_only_ratings_of_weight_0_is_told_so(tastes):
+    counted = (tastes.X["item"] != "song 0").to_numpy()
+    model = BayesianMBMF(n_factors=3, max_iter=3, random_state=0).fit(tastes.X, tastes.y, sample_weight=counted)
+    why = "has no training ratings, since all of its ratings have weight 0"
+    with pytest.raises(ValueError, match=f"item='song 0' {why}"):
+        model.explain("u1", "song 0")
+    with pytest.raises(ValueError, match=f"item 'song 0' {why}"):
+        model.similar_items("song 0")
+
+
 def test_a_model_without_ratings_says_what_to_do(model, tastes, tmp_path):
     model.save(tmp_path / "with.brec", keep_ratings=True)
     model.save(tmp_path / "without.brec", keep_ratings=False)

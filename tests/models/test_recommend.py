@@ -761,7 +761,7 @@ def test_biases_do_not_make_items_similar():
 
 @pytest.mark.parametrize("name", ["similar_items", "similar_users"])
 def test_neighbours_of_somebody_unknown_are_refused(ball, name):
-    with pytest.raises(ValueError, match=f"{name[8:-1]} 'nobody' has no training ratings"):
+    with pytest.raises(ValueError, match=f"{name[8:-1]} 'nobody' is not known to this model"):
         getattr(ball, name)("nobody")
     with pytest.raises(ValueError, match="n=0"):
         getattr(ball, name)(1, n=0)

@@ -195,6 +195,18 @@ def test_ratings_and_features_go_together_and_ids_may_have_either(knowing, plant
     assert told != plain
 
 
+def test_whoever_has_features_and_ratings_of_weight_0_alone_is_answered_by_the_features(knowing, planted):
+    X, pairs = [(1054, 1001), (1054, 1002)], [(1054, item) for item in range(1000, 1000 + N_ITEMS)]
+    cold = knowing.fold_in(features=renamed(planted, [54]))
+    view = knowing.fold_in(X, [5.0, 1.0], sample_weight=[0, 0], features=renamed(planted, [54]))
+    assert np.array_equal(view.predict(pairs), cold.predict(pairs))
+    assert not set(view.recommend(n=N_ITEMS)[0][0]) & {1001, 1002}  # which were seen all the same
+    with pytest.raises(ValueError, match="all sample weights are 0"):
+        knowing.fold_in(X, [5.0, 1.0], sample_weight=[0, 0])
+    with pytest.raises(ValueError, match="sample_weight has 1 values for 2 ratings"):
+        knowing.fold_in(X, [5.0, 1.0], sample_weight=[0], features=renamed(planted, [54]))
+
+
 def test_folding_in_training_users_gives_nearly_the_rows_of_the_fit(knowing, planted):
     some = planted.X[:, 0] < 6
     view = knowing.fold_in(planted.X[some], planted.y[some])

@@ -613,7 +613,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         pair = self._pairs([(user, item)], **ends)
         for kind, code, one in (("user", pair.users, user), ("item", pair.items, item)):
             if code[0] < 0:
-                raise ValueError(f"{kind}={short(one)} is not known to this model: give one with ratings or features.")
+                why = fitted.side(kind).why_unknown(one)
+                raise ValueError(f"{kind}={short(one)} {why}: give one with ratings or features.")
         return explained(fitted, pair, self.n_factors)
 
     # --- what was learnt ------------------------------------------------------------------------------------

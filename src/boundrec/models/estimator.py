@@ -606,7 +606,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         side = self.fitted_.side(kind)
         row = int(side.codes([one])[0])
         if row < 0:
-            raise ValueError(f"{kind} {short(one)} has no training ratings: pass the id of one that has.")
+            raise ValueError(f"{kind} {short(one)} {side.why_unknown(one)}: pass the id of one with training ratings.")
         found = answers.similar(self.fitted_, kind, row, int(n))
         return side.ids.ids[found.items], found.scores
 
