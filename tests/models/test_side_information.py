@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import boundrec
-from boundrec import MBMF, MF, BayesianMBMF, Graph, PerItem
+from boundrec import MBMF, BayesianMBMF, Graph, PerItem
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.model_file import taken_apart
 from boundrec.models.new_ratings import averaged_models
@@ -514,12 +514,6 @@ def test_features_are_refused_after_a_fit_without(planted, model, call):
 def test_folding_in_nothing_is_refused(told):
     with pytest.raises(ValueError, match="neither ratings nor features"):
         told.fold_in()
-
-
-@pytest.mark.parametrize("model", [MBMF, MF])
-def test_models_without_features_name_what_they_do_not_take(planted, model):
-    with pytest.raises(TypeError, match="'user_features'"):
-        model(3).fit(planted.X, planted.y, user_features=PEOPLE)
 
 
 @pytest.mark.parametrize("settings", [{"implicit": "user"}, {"noise": "each"}, {"implicit": True}, {"noise": None}])

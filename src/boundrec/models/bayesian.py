@@ -16,7 +16,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Never, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -221,6 +221,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         callback: Callback | None = None,
         user_features: Any = None,
         item_features: Any = None,
+        **unknown: Never,
     ) -> Self:
         """Sample the posterior. Parameters are those of `MBMF.fit`, and two more.
 
@@ -239,7 +240,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
                 "is from a file, which does not hold where sampling stood. This fit begins anew."
             )
         try:
-            super().fit(X, y, lower=lower, upper=upper, **beside)
+            super().fit(X, y, lower=lower, upper=upper, **beside, **unknown)
         finally:
             for name in ("_given_features", "_features"):  # they belong to the fit, and files and copies to the model
                 vars(self).pop(name, None)

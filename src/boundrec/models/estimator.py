@@ -7,9 +7,9 @@ A model learns a `Fitted` (:mod:`boundrec.models.fitted`), and everything it ans
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Never, Self, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,6 +107,16 @@ class Asked(NamedTuple):
     rule: Rule | None
 
 
+class OnlyBayesian:
+    """A method that only `BayesianMBMF` has: other models say so, and to ``hasattr`` they have none."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: Any) -> Never:
+        raise AttributeError(f"{owner.__name__} has no method {self._name!r}: fit a BayesianMBMF, which has.")
+
+
 class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
 
@@ -137,6 +147,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     #: What was learnt; while a callback is running, how to make it of what there is by then.
     _learned = None  # type: Fitted | Callable[[], Fitted] | None
+    if not TYPE_CHECKING:  # a type checker knows who has it
+        explain = OnlyBayesian()
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -661,6 +673,17 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def refuse_unknown_arguments(model: FactorisationModel, unknown: Iterable[str]) -> None:
+    """Refuse what ``fit`` does not take as Python does, but say which model takes features."""
+    for name in unknown:
+        if name in ("user_features", "item_features"):
+            raise TypeError(
+                f"{type(model).__name__} learns from ratings alone and takes no {name}: fit a BayesianMBMF, which "
+                "learns from both, or leave them out."
+            )
+        raise TypeError(f"{type(model).__name__}.fit() got an unexpected keyword argument {name!r}")
 
 
 def with_factors(start: Fitted, learned: Learned, course: Course) -> Fitted:
