@@ -254,7 +254,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
             return ratings
         users, items = ratings.users.ids[ratings.user_of_rating()], ratings.items.ids[ratings.by_user.indices]
         found = rule.ends(users, items)
-        check_ends(found, users, items)
+        check_ends(found, users, items, remedy=rule.remedy)
         return replace(ratings, ends=found)
 
     def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
@@ -279,7 +279,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         if ends is None:
             users, items = pair_columns(X)
             ends = rule.ends(users, items)
-            check_ends(ends, users, items)
+            check_ends(ends, users, items, remedy=rule.remedy)
         return replace(pairs, ends=ends)
 
     # --- what a model chooses -------------------------------------------------------------------------------------
