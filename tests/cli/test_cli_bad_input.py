@@ -174,6 +174,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(
         (["recommend", "MODEL", "7", "--users", "u.csv"], "not both"),
         (["recommend", "MODEL", os.fsdecode(b"7\xff")], "user '7\\udcff' is not UTF-8 text"),
         (["similar", "MODEL"], "IDS"),
+        (["similar", "MODEL", "-12"], "No such option: -1. If it begins an id, write -- in front of all ids"),
+        (["explain", "MODEL", "7", "-1"], "No such option: -1. If it begins an id, write -- in front of all ids"),
         (["predict", "MODEL"], "PAIRS"),
         (["guess"], "No such command"),
     ],

@@ -441,6 +441,7 @@ def test_a_model_that_cannot_explain_says_what_to_do(command, tmp_path, fit, ans
     [
         ("99 film_12", 1, "Error: The model does not know user 99: pass the id of one that has ratings or features"),
         ("1 nothing", 1, "Error: The model does not know item 'nothing'"),
+        ("-- -1 film_12", 1, "Error: The model does not know user -1"),
         ("1 film_12 --lower 0 --upper 5", 2, "model.safetensors has one range for all: leave out --lower and --upper."),
         ("1 film_12 --top -1", 2, "--top"),
         ("1", 2, "ITEM"),

@@ -24,6 +24,8 @@ boundrec explain model.safetensors 42 318
 boundrec explain model.safetensors ann "Toy Story" --top 3 --json
 
 boundrec explain flights.safetensors A57 B15 --lower 0 --upper 180
+
+boundrec explain model.safetensors --top 3 -- 42 -1
 """
 #: Digits of the largest figure in the table.
 DIGITS = 4
