@@ -238,6 +238,15 @@ def test_columns_left_out_at_fit_need_not_come_again_in_a_table_but_do_in_a_matr
         by_place.encode({"d": [3, 4]})
 
 
+def test_rows_are_told_in_the_units_that_they_were_given_in():
+    people = read_features(pl.DataFrame({**PEOPLE, "one": 1}))
+    rows = [people.encoding.as_given(row) for row in people.matrix.toarray()]
+    assert rows[0].tolist() == pytest.approx([20, 0, 1, 0, 0, 1])
+    assert rows[2].tolist() == pytest.approx([np.nan, 1, 1, 0, 1, 0], nan_ok=True)
+    sparse = read_features(([7, 8, 9], SPARSE))
+    assert sparse.encoding.as_given(sparse.matrix.toarray()[1]).tolist() == pytest.approx([0, 4])
+
+
 def test_sparse_rows_of_new_ids_are_divided_by_the_scale_of_the_fit():
     encoding = read_features(([7, 8, 9], SPARSE)).encoding
     new = encoding.encode(([1], csr_array([[6.0, 5, 0, 0]])))

@@ -110,6 +110,9 @@ def test_the_feature_that_decides_leads_and_the_other_does_not(tastes):
     by_shoe = [sum(part.total for part in why.features if part.name == "shoe") for why in (young, old)]
     assert by_age[0] > 0 > by_age[1]
     assert max(map(abs, by_shoe)) < min(map(abs, by_age))
+    values = {part.name: part.value for part in young.features}
+    shoe = tastes.people["shoe"][tastes.young.argmax()]
+    assert values == {"age=young": 1, "age=old": 0, "shoe": pytest.approx(shoe)}  # as they were given
 
 
 def test_somebody_with_features_alone_is_explained_by_these(tastes):

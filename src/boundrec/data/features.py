@@ -212,6 +212,10 @@ class Encoding:
         """The features of further ids, in a form that was accepted at fit: of the same kind, with the same columns."""
         raise NotImplementedError
 
+    def as_given(self, row: Floats) -> Floats:
+        """The values of a row in the units that they were given in; NaN for a number that is known to be missing."""
+        return row
+
     def to_parts(self) -> Parts:
         """Arrays, strings, numbers and `IdIndex` by name, as a file holds them."""
         raise NotImplementedError
@@ -309,6 +313,16 @@ class TableEncoding(Encoding):
         if unseen:
             warn(f"{what} have categories that were not there at fit ({listed(unseen)}): they count as none.")
         return Features(table.ids, slots.matrix(len(self)), self)
+
+    def as_given(self, row: Floats) -> Floats:
+        """Numbers in their own units; categories are 1 or 0."""
+        given, place = row.copy(), 0
+        for rule in self.rules:
+            if isinstance(rule, NumberRule) and rule.scale > 0:
+                missing = rule.tells_missing and row[place + 1] > 0
+                given[place] = np.nan if missing else rule.mean + rule.scale * row[place]
+            place += len(rule.outputs())
+        return given
 
     def to_parts(self) -> Parts:
         """Numbers by column, 0 for categories; texts in one piece: the names, then the levels of each column."""
@@ -524,6 +538,10 @@ class SparseEncoding(ReadOnly, Encoding):
         matrix = table.matrix if len(self) == self.width else table.matrix[:, self.kept]
         scaled = csr_array((matrix.data / self.scale, matrix.indices, matrix.indptr), shape=matrix.shape)
         return Features(table.ids, scaled, self)
+
+    def as_given(self, row: Floats) -> Floats:
+        """As the matrix had it."""
+        return row * self.scale
 
     def to_parts(self) -> Parts:
         """Which columns, of how many, and the scale."""
