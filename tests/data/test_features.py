@@ -161,6 +161,13 @@ def test_neighbours_share_one_whichever_way_and_however_often_they_are_linked(li
     assert features.ids.ids.tolist() == ["a", "b", "d", "c"]
 
 
+def test_a_graph_s_matrix_may_be_dense():
+    links = np.array([[0, 2, 0], [1, 0, 1], [0, 0, 0]])
+    dense, sparse = (read_features(Graph(one, ["a", "b", "c"])) for one in (links, csr_array(links)))
+    assert np.array_equal(dense.matrix.toarray(), sparse.matrix.toarray())
+    assert dense.names == sparse.names
+
+
 def test_rows_of_a_graph_s_matrix_are_taken_as_they_are():
     features = read_features(Graph(csr_array([[5, 1, 9], [0, 0, 0], [0, 1, 0]]), ["a", "b", "c"]))
     half = np.sqrt(0.5)
@@ -402,7 +409,7 @@ LEVELS = [f"name {k}" for k in range(60)]
         ({"a": {"x": 1}, "b": {"x": 1e200}}, ValueError, "1e.200 of 'b'"),
         ((["a", "b"], csr_array([[0, np.nan], [1, 0]])), ValueError, "1 entries.*nan in column 1 of 'a'.*leave them"),
         ((["a", "b"], csr_array([[0, 1], [np.inf, 0]])), ValueError, "inf in column 0 of 'b'"),
-        ((["a", "b"], csr_array([[0, 1j], [1, 0]])), TypeError, "sparse matrix of complex128: give real"),
+        ((["a", "b"], csr_array([[0, 1j], [1, 0]])), TypeError, "matrix of complex128: give real"),
         ((["a", "b"], [[1, 2], [1, 2]]), ValueError, "no column in which two ids differ .*'feature 0', 'feature 1'"),
         (pl.DataFrame({"u": [1, 2], "x": ["k", "k"]}), ValueError, "no column in which two ids differ"),
         (pl.DataFrame({"u": [1, 2], "x": [None, None]}), ValueError, "no column in which two ids differ"),
@@ -435,6 +442,8 @@ LEVELS = [f"name {k}" for k in range(60)]
         (Graph(csr_array([[0, 1], [1, 0]]), ["a"]), ValueError, r"1 ids and a graph of shape \(2, 2\)"),
         (Graph(csr_array([[0, 1], [1, 0]])), ValueError, r"without ids: write Graph\(matrix, ids\)"),
         (Graph([("a", "b")], ["a", "b"]), ValueError, "leave ids= out"),
+        (Graph(np.ones((2, 3)), ["a", "b"]), ValueError, r"shape \(2, 3\): give a square"),
+        (Graph(np.array([["x", "y"], ["y", "x"]]), ["a", "b"]), TypeError, "give real numbers"),
         (Graph([("a", "b", "c")]), TypeError, "give two columns of ids"),
         (Graph([("a", "a")]), ValueError, "nobody has a neighbour"),
         (Graph([]), ValueError, "nobody has a neighbour"),

@@ -55,9 +55,9 @@ class Graph:
     ----------
     links
         Two columns of ids, those who are linked with each other, in either order (an array, a list of pairs, or a
-        frame); or a sparse square matrix with a weight above 0 in row i and column j where j is a neighbour of i. How
-        large a weight is does not matter (for that, give ``(ids, matrix)`` as features); links of ids with themselves
-        and repeated ones do not count.
+        frame); or a square matrix, sparse or a NumPy array, with a weight above 0 in row i and column j where j is a
+        neighbour of i. How large a weight is does not matter (for that, give ``(ids, matrix)`` as features); links of
+        ids with themselves and repeated ones do not count.
     ids
         Of a matrix: the ids of its rows and columns.
     """
@@ -632,7 +632,8 @@ class GraphEncoding(Encoding):
 
 
 def _read_links(graph: Graph, what: str) -> _Links:
-    return _links_of_matrix(graph.links, graph.ids, what) if issparse(graph.links) else _links_of_pairs(graph, what)
+    is_matrix = issparse(graph.links) or (isinstance(graph.links, np.ndarray) and graph.ids is not None)
+    return _links_of_matrix(graph.links, graph.ids, what) if is_matrix else _links_of_pairs(graph, what)
 
 
 def _links_of_matrix(matrix: Any, ids: Any, what: str) -> _Links:
@@ -658,12 +659,12 @@ def _links_of_matrix(matrix: Any, ids: Any, what: str) -> _Links:
 
 def _links_of_pairs(graph: Graph, what: str) -> _Links:
     if graph.ids is not None:
-        raise ValueError(f"{what} are a graph of pairs, which hold their ids: leave ids= out, or give a sparse matrix.")
+        raise ValueError(f"{what} are a graph of pairs, which hold their ids: leave ids= out, or give a square matrix.")
     try:
         left, right = pair_columns(graph.links)
     except (TypeError, ValueError):
         raise TypeError(
-            f"{what} are a graph of {short(graph.links)}: give two columns of ids, those who are linked, or a sparse "
+            f"{what} are a graph of {short(graph.links)}: give two columns of ids, those who are linked, or a "
             "square matrix and its ids."
         ) from None
     if not len(left):
