@@ -361,7 +361,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         return predictions
 
     def _pairs(self, X: Any) -> Pairs:
-        """Row numbers of the ids in X; −1 for ids without a training rating."""
+        """Row numbers of the ids in X; −1 for ids with neither training ratings nor features."""
         self._check_can_answer()
         users, items = pair_columns(X)
         fitted = self.fitted_
@@ -420,14 +420,14 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         ----------
         users
             A column of user ids: a list, an array or a series; None for all of ``user_ids_``, in their order. What
-            users without a training rating get is for ``on_unknown`` to say: ``"mean"``, the items in the order of
-            what `predict` answers for them; ``"nan"``, an empty list; ``"raise"``, an error.
+            users with neither training ratings nor features get is for ``on_unknown`` to say: ``"mean"``, the items in
+            the order of what `predict` answers for them; ``"nan"``, an empty list; ``"raise"``, an error.
         n
             Length of the lists; all items where there are fewer.
         exclude_seen
             Leave out what a user has rated.
         candidates
-            The only item ids to choose from; None for all items with training ratings.
+            The only item ids to choose from; None for all items with training ratings or features.
         exclude
             Item ids to leave out.
         output
@@ -596,7 +596,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         item
-            The id of an item with training ratings.
+            The id of an item with training ratings or features.
         n
             How many; there are fewer where the model knows fewer.
 
@@ -618,7 +618,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         side = self.fitted_.side(kind)
         row = int(side.codes([one])[0])
         if row < 0:
-            raise ValueError(f"{kind} {short(one)} {side.why_unknown(one)}: pass the id of one with training ratings.")
+            raise ValueError(f"{kind} {short(one)} {side.why_unknown(one)}: pass the id of one that has ratings.")
         found = answers.similar(self.fitted_, kind, row, int(n))
         return side.ids.ids[found.items], found.scores
 
@@ -629,9 +629,10 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         -------
         Vectors
             ``users`` and ``items`` in float32, one row for each id in ``user_ids`` and ``item_ids`` (those with
-            training ratings); and ``exact``, whether the order of inner products is the model's own. Centres that
-            differ from pair to pair take one more dimension than the factors have. Constants are left out: they
-            change no order, nor does the power of two by which very large or small vectors are divided to fit float32.
+            training ratings or features); and ``exact``, whether the order of inner products is the model's own.
+            Centres that differ from pair to pair take one more dimension than the factors have. Constants are left
+            out: they change no order, nor does the power of two by which very large or small vectors are divided to
+            fit float32.
         """
         check_is_fitted(self)
         fitted = self._answering()
