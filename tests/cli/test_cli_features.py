@@ -32,21 +32,6 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def command(boundrec_command, folder, monkeypatch):
-    """Run in the folder of the tables; the arguments are one text, in which _ stands for a blank of an id."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "400")
-
-    def run(text, code=0):
-        found, out, err = boundrec_command(*(word.replace("film_", "film ") for word in text.split()))
-        assert found == code, err
-        assert "Traceback" not in err
-        return out, err
-
-    return run
-
-
-@pytest.fixture
 def model(command, folder):
     """A model with features of both sides, sets and own noise, whose file holds its ratings."""
     path = folder / "model.safetensors"
