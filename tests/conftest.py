@@ -26,3 +26,18 @@ def boundrec_command(monkeypatch, capsys):
         return ended.value.code or 0, printed.out, printed.err
 
     return run
+
+
+@pytest.fixture
+def command(boundrec_command, folder, monkeypatch):
+    """Run in the folder of a file's tests; the arguments are one text, in which film_12 is an id with a blank."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def run(text, code=0):
+        found, out, err = boundrec_command(*(word.replace("film_", "film ") for word in text.split()))
+        assert found == code, err
+        assert "Traceback" not in err
+        return out, err
+
+    return run

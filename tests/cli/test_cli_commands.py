@@ -310,6 +310,14 @@ def test_tune_prints_a_command_that_fits_with_the_best(ratings, tmp_path):
     assert (fitted.ridge, fitted.slack, fitted.max_iter) == (0.05, 1.2, 3)
 
 
+def test_the_command_that_tune_prints_has_tried_sweeps_under_their_own_option(boundrec_command, ratings):
+    words = "--model", "mbmf", "--k", 2, "--grid", "max_iter=2,2"
+    code, out, err = boundrec_command("tune", ratings, *words)
+    assert code == 0, err
+    assert "--k 2 --sweeps 2" in out
+    assert "--set" not in out
+
+
 def test_tune_answers_in_json_and_knows_models_without_a_ridge(boundrec_command, ratings):
     code, out, _ = boundrec_command("tune", ratings, "--model", "bmf", "--k", "2,3", "--sweeps", 2, "--json")
     assert code == 0

@@ -32,21 +32,6 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def command(boundrec_command, folder, monkeypatch):
-    """Run in the folder of the tables; the arguments are one text, in which _ stands for a blank of an id."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "400")
-
-    def run(text, code=0):
-        found, out, err = boundrec_command(*(word.replace("film_", "film ") for word in text.split()))
-        assert found == code, err
-        assert "Traceback" not in err
-        return out, err
-
-    return run
-
-
-@pytest.fixture
 def model(command, folder):
     """A model with features of both sides, sets and own noise, whose file holds its ratings."""
     path = folder / "model.safetensors"
@@ -441,6 +426,7 @@ def test_a_model_that_cannot_explain_says_what_to_do(command, tmp_path, fit, ans
     [
         ("99 film_12", 1, "Error: The model does not know user 99: pass the id of one that has ratings or features"),
         ("1 nothing", 1, "Error: The model does not know item 'nothing'"),
+        ("-- -1 film_12", 1, "Error: The model does not know user -1"),
         ("1 film_12 --lower 0 --upper 5", 2, "model.safetensors has one range for all: leave out --lower and --upper."),
         ("1 film_12 --top -1", 2, "--top"),
         ("1", 2, "ITEM"),

@@ -51,21 +51,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def command(boundrec_command, folder, monkeypatch):
-    """Run in the folder of the flights; the arguments are one text."""
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("COLUMNS", "400")
-
-    def run(text, code=0):
-        found, out, err = boundrec_command(*text.split())
-        assert found == code, err
-        assert "Traceback" not in err
-        return out, err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def models(folder):
     """Models whose ranges came with the rows, and by a table of each kind."""

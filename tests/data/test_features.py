@@ -161,6 +161,13 @@ def test_neighbours_share_one_whichever_way_and_however_often_they_are_linked(li
     assert features.ids.ids.tolist() == ["a", "b", "d", "c"]
 
 
+def test_a_graph_s_matrix_may_be_dense():
+    links = np.array([[0, 2, 0], [1, 0, 1], [0, 0, 0]])
+    dense, sparse = (read_features(Graph(one, ["a", "b", "c"])) for one in (links, csr_array(links)))
+    assert np.array_equal(dense.matrix.toarray(), sparse.matrix.toarray())
+    assert dense.names == sparse.names
+
+
 def test_rows_of_a_graph_s_matrix_are_taken_as_they_are():
     features = read_features(Graph(csr_array([[5, 1, 9], [0, 0, 0], [0, 1, 0]]), ["a", "b", "c"]))
     half = np.sqrt(0.5)
@@ -209,7 +216,10 @@ def test_new_ids_are_encoded_by_the_rules_of_the_fit():
     encoding = read_features(pl.DataFrame(PEOPLE)).encoding
     new = {"z": {"gender": "M", "age": 35, "member": True, "shoe": "9"}, "y": {"gender": None, "age": None}}
     new["y"]["member"] = None
-    features = encoding.encode(new)
+    with pytest.warns(
+        UserWarning, match="features have columns that were not there at fit .'shoe'.: they are passed over"
+    ):
+        features = encoding.encode(new)
     spread = np.sqrt(200 / 3)
     assert features.matrix.toarray()[0].tolist() == pytest.approx([5 / spread, 0, 0, 1, 0, 1])
     assert features.matrix.toarray()[1].tolist() == [0, 1, 0, 0, 0, 0]
@@ -226,11 +236,22 @@ def test_a_category_that_was_not_there_at_fit_is_none_with_one_warning():
 
 def test_columns_left_out_at_fit_need_not_come_again_in_a_table_but_do_in_a_matrix():
     encoding = read_features({1: {"x": 1, "one": 1}, 2: {"x": 3, "one": 1}}).encoding
-    assert encoding.encode({3: {"x": 2}}).matrix.toarray().tolist() == [[0]]
+    for again in (encoding, Encoding.from_parts(encoding.to_parts())):
+        assert again.encode({3: {"x": 2}}).matrix.toarray().tolist() == [[0]]
+        assert again.encode({3: {"x": 2, "one": "anything"}}).matrix.toarray().tolist() == [[0]]
     by_place = read_features((["a", "b", "c"], DENSE)).encoding
     assert by_place.encode({"d": [3, 9, 4]}).matrix.toarray() == pytest.approx(np.zeros((1, 2)))
     with pytest.raises(ValueError, match="2 columns and had 3 at fit"):
         by_place.encode({"d": [3, 4]})
+
+
+def test_rows_are_told_in_the_units_that_they_were_given_in():
+    people = read_features(pl.DataFrame({**PEOPLE, "one": 1}))
+    rows = [people.encoding.as_given(row) for row in people.matrix.toarray()]
+    assert rows[0].tolist() == pytest.approx([20, 0, 1, 0, 0, 1])
+    assert rows[2].tolist() == pytest.approx([np.nan, 1, 1, 0, 1, 0], nan_ok=True)
+    sparse = read_features(([7, 8, 9], SPARSE))
+    assert sparse.encoding.as_given(sparse.matrix.toarray()[1]).tolist() == pytest.approx([0, 4])
 
 
 def test_sparse_rows_of_new_ids_are_divided_by_the_scale_of_the_fit():
@@ -388,7 +409,7 @@ LEVELS = [f"name {k}" for k in range(60)]
         ({"a": {"x": 1}, "b": {"x": 1e200}}, ValueError, "1e.200 of 'b'"),
         ((["a", "b"], csr_array([[0, np.nan], [1, 0]])), ValueError, "1 entries.*nan in column 1 of 'a'.*leave them"),
         ((["a", "b"], csr_array([[0, 1], [np.inf, 0]])), ValueError, "inf in column 0 of 'b'"),
-        ((["a", "b"], csr_array([[0, 1j], [1, 0]])), TypeError, "sparse matrix of complex128: give real"),
+        ((["a", "b"], csr_array([[0, 1j], [1, 0]])), TypeError, "matrix of complex128: give real"),
         ((["a", "b"], [[1, 2], [1, 2]]), ValueError, "no column in which two ids differ .*'feature 0', 'feature 1'"),
         (pl.DataFrame({"u": [1, 2], "x": ["k", "k"]}), ValueError, "no column in which two ids differ"),
         (pl.DataFrame({"u": [1, 2], "x": [None, None]}), ValueError, "no column in which two ids differ"),
@@ -403,6 +424,12 @@ LEVELS = [f"name {k}" for k in range(60)]
         ([[1.0]], TypeError, "user_features are a list: give a pandas"),
         (pd.DataFrame([[1, 2, 3]], columns=["u", "x", "x"]), ValueError, "two columns .* same name: rename"),
         (pd.DataFrame({"u": [1, None], "x": [1, 2]}), ValueError, "row 1 of user_features has no user id"),
+        (
+            pl.DataFrame({"u": [1, 2], "x": ["k", "l"], "x=k": [3, 4]}),
+            ValueError,
+            "'x' and 'x=k' .* both .* 'x=k': rename",
+        ),
+        (pl.DataFrame({"u": [1, 2, 3], "x missing": [2, 1, 1], "x": [1, 3, None]}), ValueError, "both .* 'x missing'"),
         (pl.DataFrame({"u": range(60), "x": LEVELS}), ValueError, "'x' .* 60 categories for 60 ids .*leave it out"),
         (pd.DataFrame({"u": [1, 2], "x": [1, "n/a"]}), TypeError, "'x' .* holds 'n/a' in row 1.*neither numbers"),
         ({"a": {"x": True}, "b": {"x": 2}}, TypeError, "holds True in row 0"),
@@ -415,6 +442,8 @@ LEVELS = [f"name {k}" for k in range(60)]
         (Graph(csr_array([[0, 1], [1, 0]]), ["a"]), ValueError, r"1 ids and a graph of shape \(2, 2\)"),
         (Graph(csr_array([[0, 1], [1, 0]])), ValueError, r"without ids: write Graph\(matrix, ids\)"),
         (Graph([("a", "b")], ["a", "b"]), ValueError, "leave ids= out"),
+        (Graph(np.ones((2, 3)), ["a", "b"]), ValueError, r"shape \(2, 3\): give a square"),
+        (Graph(np.array([["x", "y"], ["y", "x"]]), ["a", "b"]), TypeError, "give real numbers"),
         (Graph([("a", "b", "c")]), TypeError, "give two columns of ids"),
         (Graph([("a", "a")]), ValueError, "nobody has a neighbour"),
         (Graph([]), ValueError, "nobody has a neighbour"),

@@ -61,6 +61,20 @@ def test_it_learns_something(model, data):
     assert np.mean((model.predict(X) - y) ** 2) < np.var(y)
 
 
+def test_who_learns_from_ratings_alone_names_the_model_that_takes_features_and_explains(model, data):
+    X, y = data
+    with pytest.raises(TypeError, match=r"\.fit\(\) got an unexpected keyword argument 'weights'"):
+        model.fit(X, y, weights=y)
+    if isinstance(model, BayesianMBMF):
+        return
+    name = type(model).__name__
+    with pytest.raises(TypeError, match=f"{name} learns from ratings alone and takes no item_features: fit a Bayesian"):
+        model.fit(X, y, item_features={1000: [1.0]})
+    assert not hasattr(model, "explain")
+    with pytest.raises(AttributeError, match=f"{name} has no method 'explain': fit a BayesianMBMF"):
+        model.explain(100, 1000)
+
+
 def test_settings_survive_cloning_and_fitting(model, data):
     before = model.get_params()
     model.fit(*data)

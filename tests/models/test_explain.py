@@ -110,6 +110,9 @@ def test_the_feature_that_decides_leads_and_the_other_does_not(tastes):
     by_shoe = [sum(part.total for part in why.features if part.name == "shoe") for why in (young, old)]
     assert by_age[0] > 0 > by_age[1]
     assert max(map(abs, by_shoe)) < min(map(abs, by_age))
+    values = {part.name: part.value for part in young.features}
+    shoe = tastes.people["shoe"][tastes.young.argmax()]
+    assert values == {"age=young": 1, "age=old": 0, "shoe": pytest.approx(shoe)}  # as they were given
 
 
 def test_somebody_with_features_alone_is_explained_by_these(tastes):
@@ -175,6 +178,16 @@ def test_whoever_is_unknown_is_refused_in_a_sentence(model):
         model.explain("nobody", "song 0")
     with pytest.raises(ValueError, match="item='nothing' is not known"):
         model.explain("u1", "nothing")
+
+
+def test_whoever_has_only_ratings_of_weight_0_is_told_so(tastes):
+    counted = (tastes.X["item"] != "song 0").to_numpy()
+    model = BayesianMBMF(n_factors=3, max_iter=3, random_state=0).fit(tastes.X, tastes.y, sample_weight=counted)
+    why = "has no training ratings, since all of its ratings have weight 0"
+    with pytest.raises(ValueError, match=f"item='song 0' {why}"):
+        model.explain("u1", "song 0")
+    with pytest.raises(ValueError, match=f"item 'song 0' {why}"):
+        model.similar_items("song 0")
 
 
 def test_a_model_without_ratings_says_what_to_do(model, tastes, tmp_path):

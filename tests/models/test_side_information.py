@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import boundrec
-from boundrec import MBMF, MF, BayesianMBMF, Graph, PerItem
+from boundrec import MBMF, BayesianMBMF, Graph, PerItem
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.model_file import taken_apart
 from boundrec.models.new_ratings import averaged_models
@@ -195,6 +195,18 @@ def test_ratings_and_features_go_together_and_ids_may_have_either(knowing, plant
     assert told != plain
 
 
+def test_whoever_has_features_and_ratings_of_weight_0_alone_is_answered_by_the_features(knowing, planted):
+    X, pairs = [(1054, 1001), (1054, 1002)], [(1054, item) for item in range(1000, 1000 + N_ITEMS)]
+    cold = knowing.fold_in(features=renamed(planted, [54]))
+    view = knowing.fold_in(X, [5.0, 1.0], sample_weight=[0, 0], features=renamed(planted, [54]))
+    assert np.array_equal(view.predict(pairs), cold.predict(pairs))
+    assert not set(view.recommend(n=N_ITEMS)[0][0]) & {1001, 1002}  # which were seen all the same
+    with pytest.raises(ValueError, match="all sample weights are 0"):
+        knowing.fold_in(X, [5.0, 1.0], sample_weight=[0, 0])
+    with pytest.raises(ValueError, match="sample_weight has 1 values for 2 ratings"):
+        knowing.fold_in(X, [5.0, 1.0], sample_weight=[0], features=renamed(planted, [54]))
+
+
 def test_folding_in_training_users_gives_nearly_the_rows_of_the_fit(knowing, planted):
     some = planted.X[:, 0] < 6
     view = knowing.fold_in(planted.X[some], planted.y[some])
@@ -310,6 +322,29 @@ def test_sampling_does_not_go_on_with_other_columns(planted):
     model = sampler(warm_start=True, max_iter=3).fit(planted.X, planted.y, user_features=planted.user_features)
     with pytest.raises(ValueError, match="other user_features"):
         model.fit(planted.X, planted.y, user_features=planted.user_features.rename(columns={"mood": "age"}))
+
+
+def test_sampling_does_not_go_on_with_other_values_of_the_same_features(planted):
+    table = planted.user_features
+    model = sampler(warm_start=True, max_iter=3).fit(planted.X, planted.y, user_features=table)
+    with pytest.raises(ValueError, match="other user_features: pass what it had, or warm_start=False"):
+        model.fit(planted.X, planted.y, user_features=table.assign(mood=-table["mood"]))
+    with pytest.raises(ValueError, match="other user_features"), pytest.warns(UserWarning, match="1 of 54 ids"):
+        model.fit(planted.X, planted.y, user_features=table.iloc[1:])
+    in_another_order = pd.concat([table[: COLD_USERS[0]][::-1], table[COLD_USERS[0] :]])
+    assert model.fit(planted.X, planted.y, user_features=in_another_order).n_iter_ == 6
+
+
+@pytest.mark.parametrize("how", ["fitted without", "loaded"])
+def test_sampling_that_has_nothing_to_go_on_with_says_that_it_begins_anew(planted, how, tmp_path):
+    model = sampler(warm_start=how == "loaded", max_iter=3).fit(planted.X, planted.y)
+    if how == "loaded":
+        model.save(tmp_path / "model.safetensors")
+        model = boundrec.load(tmp_path / "model.safetensors")
+    with pytest.warns(UserWarning, match="nothing to go on with: .* This fit begins anew"):
+        model.set_params(warm_start=True).fit(planted.X, planted.y)
+    assert model.n_iter_ == 3
+    assert model.fit(planted.X, planted.y).n_iter_ == 6
 
 
 KINDS = {
@@ -479,12 +514,6 @@ def test_features_are_refused_after_a_fit_without(planted, model, call):
 def test_folding_in_nothing_is_refused(told):
     with pytest.raises(ValueError, match="neither ratings nor features"):
         told.fold_in()
-
-
-@pytest.mark.parametrize("model", [MBMF, MF])
-def test_models_without_features_name_what_they_do_not_take(planted, model):
-    with pytest.raises(TypeError, match="'user_features'"):
-        model(3).fit(planted.X, planted.y, user_features=PEOPLE)
 
 
 @pytest.mark.parametrize("settings", [{"implicit": "user"}, {"noise": "each"}, {"implicit": True}, {"noise": None}])

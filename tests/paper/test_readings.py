@@ -55,8 +55,12 @@ def test_several_answers_together_change_what_each_of_them_does():
 
 def test_every_answer_sets_what_its_models_have():
     for reading in readings.READINGS:
-        for method in EIGHT:
-            readings.cell(reading, RESTARTS, method, NOWHERE)  # builds the model with its settings
+        for method in EIGHT:  # each cell builds its model
+            changed = readings.cell(reading, RESTARTS, method, NOWHERE).settings["changed"]
+            assert changed.items() >= reading.changed.get(method, {}).items()
+    misspelt = readings.Reading("start", "none", {"MBMF-n": {"initt": "orthant"}})
+    with pytest.raises(ValueError, match="Invalid parameter 'initt'"):
+        readings.cell(misspelt, RESTARTS, "MBMF-n", NOWHERE)
 
 
 def test_readings_differ_from_the_first_preset_and_from_each_other():

@@ -53,6 +53,9 @@ MBMF().recommend(output="x")
 MBMF().recommend_batches(output="x")
 NMF().predict(X, return_range=True)
 MBMF().predict(X, return_std=True)
+MBMF().fit(X, y, user_features={"ann": [1.0]})
+MF().fit(X, y, weights=y)
+MBMF().explain("ann", "tea")
 MBMF().predict(X).no_such_attribute
 MBMF().recommend().no_such_attribute
 load("model").predict(X).no_such_attribute

@@ -52,6 +52,19 @@ def test_a_table_with_a_range_that_is_none_is_refused(kind, ends, sentence):
         kind({"a": (0, 1), "b": ends})
 
 
+@pytest.mark.parametrize(
+    ("rule", "remedy"),
+    [
+        (PerItem({"b": (0, 1)}), r"add these items to PerItem\(...\) \(first: row 0, user 'n', item 'n'"),
+        (PerUser({"b": (0, 1)}), r"add these users to PerUser\(...\) \(first"),
+        (PerPair({("b", "b"): (0, 1)}), r"add these pairs to PerPair\(...\), or give it a default \(first"),
+    ],
+)
+def test_ids_without_a_range_are_refused_with_the_remedy_that_their_rule_has(rule, remedy):
+    with pytest.raises(ValueError, match=f"no ends, or only one: {remedy}"):
+        MBMF(2, bounds=rule).fit([("n", "n")], [1.0])
+
+
 def test_the_place_of_a_bad_range_is_told_by_its_ids():
     with pytest.raises(ValueError, match=r"first: row 1, item 'b': 3.0 to 1.0"):
         PerItem({"a": (0, 1), "b": (3, 1)})
@@ -191,7 +204,7 @@ def test_one_range_for_all_is_no_rule():
 @pytest.mark.parametrize("model", [MBMF, BayesianMBMF])
 def test_a_pair_without_a_range_and_no_default_is_refused_in_a_fit_and_in_a_prediction(model):
     some = PerItem({"tea": (0, 10), "rum": (0, 20)})
-    with pytest.raises(ValueError, match=r"2 of 6 ranges have no ends.*add them, or give a default.*item 'gin'"):
+    with pytest.raises(ValueError, match=r"2 of 6 ranges have no ends.*add these items to PerItem.*item 'gin'"):
         fit(some, model)
     lacking = PerPair(dict.fromkeys(X[:-1], (0, 10)))
     with pytest.raises(ValueError, match=r"1 of 6 ranges have no ends.*user 'eve', item 'gin'"):

@@ -7,6 +7,7 @@ those that only pass their options on to ``boundrec.demo`` and ``boundrec.paper`
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             abandon(sys.stdout)
             raise typer.Exit from None
+        except Exception as error:
+            wrong: Any = error
+            if re.fullmatch(r"-\d", getattr(wrong, "option_name", None) or ""):  # of -12, the first two characters
+                wrong.message += ". If it begins an id, write -- in front of all ids, and options before that."
+            raise
 
 
 app = typer.Typer(

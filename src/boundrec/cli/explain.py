@@ -24,6 +24,8 @@ boundrec explain model.safetensors 42 318
 boundrec explain model.safetensors ann "Toy Story" --top 3 --json
 
 boundrec explain flights.safetensors A57 B15 --lower 0 --upper 180
+
+boundrec explain model.safetensors --top 3 -- 42 -1
 """
 #: Digits of the largest figure in the table.
 DIGITS = 4
@@ -48,8 +50,8 @@ def explain(
     given, and, where the model learnt from who rated what, by the choice of its item.
 
     All parts are in units of ratings, the largest first, and add up to the prediction with the remainder: what the
-    bounds and the mean over samples do, and what is lost in rounding. The value of a feature is that of its column as
-    the model has it: how many spreads a number is above the mean, 1 or 0 for being in a category.
+    bounds and the mean over samples do, and what is lost in rounding. The value of a feature is that in the table of
+    features, nan where it was missing; for being in a category or not it is 1 or 0.
 
     The model is a bayesian one whose file holds its ratings (boundrec fit --keep-ratings).
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,10 @@ from boundrec.registry import entry_of_command
 if TYPE_CHECKING:
     from boundrec.cli.bounds import Limits
     from boundrec.data.ratings import Ratings
+
+
+#: Settings of models that have an option of their own in every command that takes --set.
+OWN_OPTIONS = {"n_factors": "--k", "max_iter": "--sweeps", "random_state": "--seed", "n_jobs": "--threads"}
 
 
 def takes_ranges(name: str) -> bool:
@@ -81,7 +85,17 @@ def parse_settings(given: Sequence[str] | None) -> dict[str, Any]:
         if not equals or not name:
             raise typer.BadParameter(f"--set {pair}: write NAME=VALUE, such as ridge=0.1.")
         settings[name.strip()] = parse_value(value.strip())
+    refuse_own_options("--set", settings)
     return settings
+
+
+def refuse_own_options(option: str, names: Iterable[str]) -> None:
+    """Refuse to take settings by another option than their own: of two values one would go unheard."""
+    for name in names:
+        if name in OWN_OPTIONS:
+            raise typer.BadParameter(
+                f"{option} {name}: this setting has an option of its own: pass {OWN_OPTIONS[name]}."
+            )
 
 
 def parse_value(text: str) -> Any:

@@ -338,17 +338,7 @@ def range_table_columns(
 
 
 def feature_table_columns(file: TableFile, kind: str, known: str | None) -> tuple[str, list[str]]:
-    """The column of ids of a table of features, and the others.
-
-    Parameters
-    ----------
-    file
-        The table.
-    kind
-        Whose features they are, "user" or "item".
-    known
-        What the ratings call the column of these ids, if they have names.
-    """
+    """The column of ids of a table of features of one kind, called as ``known`` in the ratings, and the others."""
     example = known or kind
     if not file.has_header:
         raise ValueError(

@@ -13,7 +13,7 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import print_json, print_table, say
-from boundrec.cli.model_request import Request, parse_settings, parse_value
+from boundrec.cli.model_request import Request, parse_settings, parse_value, refuse_own_options
 from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
 from boundrec.registry import entry_of_command
@@ -94,6 +94,7 @@ def tune(
     within.refuse_settings(fixed)
     typed = within.typed()
     tried = list(_grid(k, grid, model, fixed))
+    refuse_own_options("--grid", set(tried[0][1]) - {"max_iter"} if sweeps is None else tried[0][1])
     beside.refuse_grid(tried[0][1])
     asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
     held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
@@ -185,8 +186,10 @@ def _data_words(
 
 
 def _model_words(model: str, best: Candidate, fixed: dict[str, Any], sweeps: int | None, seed: int) -> list[str]:
+    others = {**fixed, **best.values}
+    sweeps = others.pop("max_iter", sweeps)
     words = ["--model", model, "--k", str(best.k)]
     words += ["--sweeps", str(sweeps)] if sweeps is not None else []
-    for name, value in {**fixed, **best.values}.items():
+    for name, value in others.items():
         words += ["--set", f"{name}={value}"]
     return words + (["--seed", str(seed)] if seed else [])

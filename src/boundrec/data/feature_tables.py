@@ -265,7 +265,7 @@ def read_sparse(matrix: Any, ids: IdIndex, what: str) -> csr_array:
     """A sparse matrix of finite numbers as CSR in float64, columns in their order, without stored zeros."""
     _check_rows(matrix.shape, ids, what)
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"{what} are a sparse matrix of {matrix.dtype}: give real numbers.")
+        raise TypeError(f"{what} are a matrix of {matrix.dtype}: give real numbers.")
     try:
         rows = csr_array(matrix, dtype=np.float64, copy=True)
         rows.check_format(full_check=True)

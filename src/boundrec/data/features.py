@@ -41,6 +41,8 @@ from boundrec.notes import warn
 
 #: A column of text with more levels than this, or than half the ids (once these are not few), is taken for ids.
 MOST_LEVELS, FEW_LEVELS = 10_000, 20
+#: What encoded values may differ by where they are the same; they are of the size of 1.
+ROUNDING = 1e-9
 #: What the parts of something stored may be.
 Parts = dict[str, Any]
 
@@ -53,9 +55,9 @@ class Graph:
     ----------
     links
         Two columns of ids, those who are linked with each other, in either order (an array, a list of pairs, or a
-        frame); or a sparse square matrix with a weight above 0 in row i and column j where j is a neighbour of i. How
-        large a weight is does not matter (for that, give ``(ids, matrix)`` as features); links of ids with themselves
-        and repeated ones do not count.
+        frame); or a square matrix, sparse or a NumPy array, with a weight above 0 in row i and column j where j is a
+        neighbour of i. How large a weight is does not matter (for that, give ``(ids, matrix)`` as features); links of
+        ids with themselves and repeated ones do not count.
     ids
         Of a matrix: the ids of its rows and columns.
     """
@@ -100,6 +102,12 @@ class Features:
         indptr = np.append(matrix.indptr, matrix.indptr[-1])
         with_blank = csr_array((matrix.data, matrix.indices, indptr), shape=(len(self) + 1, matrix.shape[1]))
         return with_blank[codes], codes >= 0  # −1, somebody unknown, is the last row, which is blank
+
+    def same_as(self, other: Features | None) -> bool:
+        """Whether both say the same of the same ids, in whatever order; means may round by that."""
+        if other is None or self.names != other.names or len(self) != len(other) or len(other.only_here(self.ids)):
+            return False
+        return bool(abs(self.matrix - other.rows_for(self.ids)[0]).max() <= ROUNDING)
 
     def updated(self, more: Features, ids: IdIndex) -> Features:
         """What is known of some ids, by ``more`` where that tells, else by these; others of them are left out."""
@@ -204,6 +212,10 @@ class Encoding:
         """The features of further ids, in a form that was accepted at fit: of the same kind, with the same columns."""
         raise NotImplementedError
 
+    def as_given(self, row: Floats) -> Floats:
+        """The values of a row in the units that they were given in; NaN for a number that is known to be missing."""
+        return row
+
     def to_parts(self) -> Parts:
         """Arrays, strings, numbers and `IdIndex` by name, as a file holds them."""
         raise NotImplementedError
@@ -245,12 +257,12 @@ class CategoryRule(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TableEncoding(Encoding):
-    """That of a table: a rule for each of its columns but those that say nothing.
+    """That of a table: a rule for each of its columns.
 
     Parameters
     ----------
     rules
-        One for each column.
+        One for each column; those that say nothing make no column, and need not come again.
     width
         The number of columns given at fit, where these have no names but their places; else 0.
     """
@@ -265,7 +277,7 @@ class TableEncoding(Encoding):
         return [name for rule in self.rules for name in rule.outputs()]
 
     def encode(self, given: Any, what: str = "features", id_name: str | None = None) -> Features:
-        """The features of further ids; columns that were not used at fit are passed over."""
+        """The features of further ids; columns that were not there at fit are passed over, with a note."""
         table = None if isinstance(given, Graph) else read_table(given, what, id_name)
         if not isinstance(table, Table):
             raise TypeError(f"{what} were a table at fit and are {_kind(given)} now: give a table again.")
@@ -274,19 +286,24 @@ class TableEncoding(Encoding):
                 f"{what} have {len(table.columns)} columns and had {self.width} at fit: give the same ones, in the "
                 "same order."
             )
-        return self._of_table(table, what)
+        features, known = self._of_table(table, what), {rule.name for rule in self.rules}
+        new = [column.name for column in table.columns if column.name not in known]
+        if new:
+            warn(f"{what} have columns that were not there at fit ({listed(new)}): they are passed over.")
+        return features
 
     def _of_table(self, table: Table, what: str) -> Features:
         columns = {column.name: column for column in table.columns}
-        lacking = [rule.name for rule in self.rules if rule.name not in columns]
+        telling = tuple(rule for rule in self.rules if rule.outputs())
+        lacking = [rule.name for rule in telling if rule.name not in columns]
         if lacking:
             raise ValueError(
                 f"{what} have no column {short(lacking[0])}, which they had at fit: give all of "
-                f"[{listed([rule.name for rule in self.rules])}]."
+                f"[{listed([rule.name for rule in telling])}]."
             )
-        slots = _Slots(len(table.ids), self.rules)
+        slots = _Slots(len(table.ids), telling)
         unseen: list[str] = []
-        for rule in self.rules:
+        for rule in telling:
             if isinstance(rule, NumberRule):
                 slots.add_numbers(rule, _as_numbers(columns[rule.name], what))
             else:
@@ -296,6 +313,16 @@ class TableEncoding(Encoding):
         if unseen:
             warn(f"{what} have categories that were not there at fit ({listed(unseen)}): they count as none.")
         return Features(table.ids, slots.matrix(len(self)), self)
+
+    def as_given(self, row: Floats) -> Floats:
+        """Numbers in their own units; categories are 1 or 0."""
+        given, place = row.copy(), 0
+        for rule in self.rules:
+            if isinstance(rule, NumberRule) and rule.scale > 0:
+                missing = rule.tells_missing and row[place + 1] > 0
+                given[place] = np.nan if missing else rule.mean + rule.scale * row[place]
+            place += len(rule.outputs())
+        return given
 
     def to_parts(self) -> Parts:
         """Numbers by column, 0 for categories; texts in one piece: the names, then the levels of each column."""
@@ -407,14 +434,28 @@ def _index_type(n_entries: int) -> Any:
 
 
 def _learn_table(table: Table, what: str) -> Features:
-    rules: list[NumberRule | CategoryRule] = []
-    constant: list[NumberRule | CategoryRule] = []
-    for column in table.columns:
-        rule = _number_rule(column) if isinstance(column, Numbers) else _category_rule(column, what)
-        (rules if rule.outputs() else constant).append(rule)
-    note = _without_constant([rule.name for rule in constant], len(table.columns), what)
+    rules = [
+        _number_rule(column) if isinstance(column, Numbers) else _category_rule(column, what)
+        for column in table.columns
+    ]
+    _refuse_one_name(rules, what)
+    constant = [rule.name for rule in rules if not rule.outputs()]
+    note = _without_constant(constant, len(table.columns), what)
     encoding = TableEncoding(tuple(rules), table.width)
     return replace(encoding._of_table(table, what), notes=note)
+
+
+def _refuse_one_name(rules: list[NumberRule | CategoryRule], what: str) -> None:
+    """Refuse columns of which the same name would be made: nobody could tell their effects apart."""
+    made_by: dict[str, str] = {}
+    for rule in rules:
+        for name in rule.outputs():
+            if name in made_by:
+                raise ValueError(
+                    f"the columns {made_by[name]!r} and {rule.name!r} of {what} would both give a feature {name!r}: "
+                    "rename one of them."
+                )
+            made_by[name] = rule.name
 
 
 def _number_rule(column: Numbers) -> NumberRule:
@@ -497,6 +538,10 @@ class SparseEncoding(ReadOnly, Encoding):
         matrix = table.matrix if len(self) == self.width else table.matrix[:, self.kept]
         scaled = csr_array((matrix.data / self.scale, matrix.indices, matrix.indptr), shape=matrix.shape)
         return Features(table.ids, scaled, self)
+
+    def as_given(self, row: Floats) -> Floats:
+        """As the matrix had it."""
+        return row * self.scale
 
     def to_parts(self) -> Parts:
         """Which columns, of how many, and the scale."""
@@ -587,7 +632,8 @@ class GraphEncoding(Encoding):
 
 
 def _read_links(graph: Graph, what: str) -> _Links:
-    return _links_of_matrix(graph.links, graph.ids, what) if issparse(graph.links) else _links_of_pairs(graph, what)
+    is_matrix = issparse(graph.links) or (isinstance(graph.links, np.ndarray) and graph.ids is not None)
+    return _links_of_matrix(graph.links, graph.ids, what) if is_matrix else _links_of_pairs(graph, what)
 
 
 def _links_of_matrix(matrix: Any, ids: Any, what: str) -> _Links:
@@ -613,12 +659,12 @@ def _links_of_matrix(matrix: Any, ids: Any, what: str) -> _Links:
 
 def _links_of_pairs(graph: Graph, what: str) -> _Links:
     if graph.ids is not None:
-        raise ValueError(f"{what} are a graph of pairs, which hold their ids: leave ids= out, or give a sparse matrix.")
+        raise ValueError(f"{what} are a graph of pairs, which hold their ids: leave ids= out, or give a square matrix.")
     try:
         left, right = pair_columns(graph.links)
     except (TypeError, ValueError):
         raise TypeError(
-            f"{what} are a graph of {short(graph.links)}: give two columns of ids, those who are linked, or a sparse "
+            f"{what} are a graph of {short(graph.links)}: give two columns of ids, those who are linked, or a "
             "square matrix and its ids."
         ) from None
     if not len(left):

@@ -59,7 +59,11 @@ class IdIndex:
         try:
             return np.fromiter(map(self._row_of_id.get, plain, repeat(-1)), np.int64, len(plain))
         except TypeError:
-            raise _unhashable(plain, "id") from None
+            row = _first_unhashable(plain)
+            where = f" in row {row}" if len(plain) > 1 else ""
+            raise TypeError(
+                f"{short(plain[row])}{where} cannot be an id: give a number, a string or a tuple of such."
+            ) from None
 
     def extended(self, other: IdIndex) -> IdIndex:
         """These ids with the same row numbers, and after them those of another index that are new."""
@@ -212,11 +216,15 @@ def _plain_time(one: np.datetime64 | np.timedelta64) -> Any:
     return one if isinstance(plain, int) else plain
 
 
-def _unhashable(column: list[Any], name: str, where: str = "X") -> TypeError:
-    row = next(k for k, one in enumerate(column) if not _is_hashable(one))
+def _unhashable(column: list[Any], name: str, where: str) -> TypeError:
+    row = _first_unhashable(column)
     return TypeError(
         f"{name} ids must be hashable, but row {row} of {where} has {short(column[row])}: use a string or a tuple"
     )
+
+
+def _first_unhashable(column: list[Any]) -> int:
+    return next(row for row, one in enumerate(column) if not _is_hashable(one))
 
 
 def _is_hashable(one: Any) -> bool:

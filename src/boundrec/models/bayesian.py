@@ -16,7 +16,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Never, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import read_numbers, short
-from boundrec.data.features import Features, read_features
+from boundrec.data.features import read_features
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
@@ -149,7 +149,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         default=False,
         rule=check_flag,
         meaning="Whether ``fit`` goes on sampling where the last one stopped, with ``max_iter`` more sweeps and "
-        "``n_kept`` more samples, all of them kept; the ratings must have the same ids.",
+        "``n_kept`` more samples, all of them kept; the ratings must have the same ids, and features the same values. "
+        "Where the last one had False, or the model is from a file, ``fit`` begins anew, with a note.",
     )
     burn_in: int | None = setting(
         default=None,
@@ -220,6 +221,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         callback: Callback | None = None,
         user_features: Any = None,
         item_features: Any = None,
+        **unknown: Never,
     ) -> Self:
         """Sample the posterior. Parameters are those of `MBMF.fit`, and two more.
 
@@ -232,8 +234,13 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         """
         beside = {"history": history, "sample_weight": sample_weight, "eval_set": eval_set, "callback": callback}
         self._given_features = {"user": user_features, "item": item_features}
+        if self.warm_start and self._learned is not None and self._chain is None:
+            warn(
+                "warm_start=True, but there is nothing to go on with: the last fit had warm_start=False, or the model "
+                "is from a file, which does not hold where sampling stood. This fit begins anew."
+            )
         try:
-            super().fit(X, y, lower=lower, upper=upper, **beside)
+            super().fit(X, y, lower=lower, upper=upper, **beside, **unknown)
         finally:
             for name in ("_given_features", "_features"):  # they belong to the fit, and files and copies to the model
                 vars(self).pop(name, None)
@@ -404,7 +411,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         for kind in ("user", "item"):
             links, features = before.side(kind).links, self._features.get(kind)
             known = None if links is None else links.features
-            same[f"{kind}_features"] = _names(known) == _names(features)
+            same[f"{kind}_features"] = features is None if known is None else known.same_as(features)
             n_before = 0 if links is None else links.in_sets.size
             same[f"rated sets of {kind}s (implicit)"] = n_before == self._in_sets(kind, start).size
         same["noise"] = (before.users.steadiness is not None) == self._own_noise(start)
@@ -607,7 +614,8 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
         pair = self._pairs([(user, item)], **ends)
         for kind, code, one in (("user", pair.users, user), ("item", pair.items, item)):
             if code[0] < 0:
-                raise ValueError(f"{kind}={short(one)} is not known to this model: give one with ratings or features.")
+                why = fitted.side(kind).why_unknown(one)
+                raise ValueError(f"{kind}={short(one)} {why}: give one with ratings or features.")
         return explained(fitted, pair, self.n_factors)
 
     # --- what was learnt ------------------------------------------------------------------------------------
@@ -676,10 +684,6 @@ def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[
     mean, widths = float(np.mean(growths)), noise.widths
     unit, units = widths.mean_weight(mean), np.array([widths.mean_weight(p) for p in growths])
     return replace(ranges, scale=replace(ranges.scale, growth=mean, mean_weight=unit)), variances * units / unit
-
-
-def _names(features: Features | None) -> list[str] | None:
-    return None if features is None else features.names
 
 
 def _frame(fitted: Fitted) -> tuple[Frame, float | None]:

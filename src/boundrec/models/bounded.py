@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Never, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import pair_columns, short
 from boundrec.data.ratings import Csr, Ends, Pairs, Ratings
 from boundrec.models import answers
-from boundrec.models.estimator import Callback, FactorisationModel
+from boundrec.models.estimator import Callback, FactorisationModel, refuse_unknown_arguments
 from boundrec.models.fitted import Fitted, FittedSide, learned
 from boundrec.models.settings import RangeSettings, check_count, is_auto
 from boundrec.notes import warn
@@ -67,6 +67,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         callback: Callback | None = None,
+        **unknown: Never,
     ) -> Self:
         """Fit the model.
 
@@ -89,7 +90,10 @@ class BoundedModel(RangeSettings, FactorisationModel):
             `Ratings`; instead of a ``validation_fraction``. They are not trained on.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
+        **unknown
+            Nothing else is taken; features of users and items are for `BayesianMBMF`.
         """
+        refuse_unknown_arguments(self, unknown)
         self.check_settings()
         rule = self._rule(lower, upper)
         given = self._with_known_ids(self._read_in_ranges(rule, X, y, sample_weight, lower, upper))
@@ -250,7 +254,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
             return ratings
         users, items = ratings.users.ids[ratings.user_of_rating()], ratings.items.ids[ratings.by_user.indices]
         found = rule.ends(users, items)
-        check_ends(found, users, items)
+        check_ends(found, users, items, remedy=rule.remedy)
         return replace(ratings, ends=found)
 
     def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
@@ -275,7 +279,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
         if ends is None:
             users, items = pair_columns(X)
             ends = rule.ends(users, items)
-            check_ends(ends, users, items)
+            check_ends(ends, users, items, remedy=rule.remedy)
         return replace(pairs, ends=ends)
 
     # --- what a model chooses -------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ A model learns a `Fitted` (:mod:`boundrec.models.fitted`), and everything it ans
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypedDict, Unpack, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Never, Self, TypedDict, Unpack, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,6 +107,16 @@ class Asked(NamedTuple):
     rule: Rule | None
 
 
+class OnlyBayesian:
+    """A method that only `BayesianMBMF` has: other models say so, and to ``hasattr`` they have none."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: Any) -> Never:
+        raise AttributeError(f"{owner.__name__} has no method {self._name!r}: fit a BayesianMBMF, which has.")
+
+
 class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
     """Base of all models: ``fit`` on pairs of ids and ratings, ``predict`` for pairs of ids.
 
@@ -137,6 +147,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     #: What was learnt; while a callback is running, how to make it of what there is by then.
     _learned = None  # type: Fitted | Callable[[], Fitted] | None
+    if not TYPE_CHECKING:  # a type checker knows who has it
+        explain = OnlyBayesian()
 
     # --- fitting --------------------------------------------------------------------------------------------
 
@@ -349,7 +361,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         return predictions
 
     def _pairs(self, X: Any) -> Pairs:
-        """Row numbers of the ids in X; −1 for ids without a training rating."""
+        """Row numbers of the ids in X; −1 for ids with neither training ratings nor features."""
         self._check_can_answer()
         users, items = pair_columns(X)
         fitted = self.fitted_
@@ -408,14 +420,14 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         ----------
         users
             A column of user ids: a list, an array or a series; None for all of ``user_ids_``, in their order. What
-            users without a training rating get is for ``on_unknown`` to say: ``"mean"``, the items in the order of
-            what `predict` answers for them; ``"nan"``, an empty list; ``"raise"``, an error.
+            users with neither training ratings nor features get is for ``on_unknown`` to say: ``"mean"``, the items in
+            the order of what `predict` answers for them; ``"nan"``, an empty list; ``"raise"``, an error.
         n
             Length of the lists; all items where there are fewer.
         exclude_seen
             Leave out what a user has rated.
         candidates
-            The only item ids to choose from; None for all items with training ratings.
+            The only item ids to choose from; None for all items with training ratings or features.
         exclude
             Item ids to leave out.
         output
@@ -584,7 +596,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         item
-            The id of an item with training ratings.
+            The id of an item with training ratings or features.
         n
             How many; there are fewer where the model knows fewer.
 
@@ -606,7 +618,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         side = self.fitted_.side(kind)
         row = int(side.codes([one])[0])
         if row < 0:
-            raise ValueError(f"{kind} {short(one)} has no training ratings: pass the id of one that has.")
+            raise ValueError(f"{kind} {short(one)} {side.why_unknown(one)}: pass the id of one that has ratings.")
         found = answers.similar(self.fitted_, kind, row, int(n))
         return side.ids.ids[found.items], found.scores
 
@@ -617,9 +629,10 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         -------
         Vectors
             ``users`` and ``items`` in float32, one row for each id in ``user_ids`` and ``item_ids`` (those with
-            training ratings); and ``exact``, whether the order of inner products is the model's own. Centres that
-            differ from pair to pair take one more dimension than the factors have. Constants are left out: they
-            change no order, nor does the power of two by which very large or small vectors are divided to fit float32.
+            training ratings or features); and ``exact``, whether the order of inner products is the model's own.
+            Centres that differ from pair to pair take one more dimension than the factors have. Constants are left
+            out: they change no order, nor does the power of two by which very large or small vectors are divided to
+            fit float32.
         """
         check_is_fitted(self)
         fitted = self._answering()
@@ -661,6 +674,17 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def refuse_unknown_arguments(model: FactorisationModel, unknown: Iterable[str]) -> None:
+    """Refuse what ``fit`` does not take as Python does, but say which model takes features."""
+    for name in unknown:
+        if name in ("user_features", "item_features"):
+            raise TypeError(
+                f"{type(model).__name__} learns from ratings alone and takes no {name}: fit a BayesianMBMF, which "
+                "learns from both, or leave them out."
+            )
+        raise TypeError(f"{type(model).__name__}.fit() got an unexpected keyword argument {name!r}")
 
 
 def with_factors(start: Fitted, learned: Learned, course: Course) -> Fitted:

@@ -45,7 +45,10 @@ class RatingPart(NamedTuple):
 
 
 class FeaturePart(NamedTuple):
-    """What one of the person's features adds; its value is that of the encoded column, such as 1 for "gender=F"."""
+    """What one of the person's features adds.
+
+    The value is as it was given, NaN where a number was missing; that of a category such as "gender=F" is 1 or 0.
+    """
 
     name: str
     value: float
@@ -169,7 +172,8 @@ def _conditionals(fitted: Fitted, pair: Pairs, person: Person, n_factors: int) -
 class Person:
     """What is known of one user: ratings as they are factorised, where these stand among those in sets, and features.
 
-    ``above_usual`` is how far each feature is from its mean; ``precisions`` is None where the model's prior holds.
+    ``features`` are as they were given, and ``above_usual`` is how far each is from its mean, as it is encoded;
+    ``precisions`` is None where the model's prior holds.
     """
 
     csr: Csr
@@ -193,8 +197,8 @@ class Person:
         names, values, above = nothing[1:]
         if links.features is not None and links.told(fitted.users.ids)[user[0]]:
             known = links.features.rows_for(fitted.users.ids)[0]
-            names, values = links.features.names, known[user].toarray()[0]
-            above = values - links.usual_features(known, by_user)
+            own, names = known[user].toarray()[0], links.features.names
+            values, above = links.features.encoding.as_given(own), own - links.usual_features(known, by_user)
         if not links.in_sets.size:
             return cls(csr, nothing[0], names, values, above, links, None)
         if csr.that_count().any():

@@ -68,6 +68,12 @@ class FittedSide(ReadOnly):
         codes = self.ids.codes(column)
         return np.where((codes >= 0) & self.trained[codes], codes, -1)
 
+    def why_unknown(self, one: Any) -> str:
+        """What to say of an id that has no row number."""
+        if self.ids.codes([one])[0] < 0:
+            return "is not known to this model"
+        return "has no training ratings, since all of its ratings have weight 0, were set aside or were left out"
+
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from boundrec.arrays import Codes, Floats, Reals
-from boundrec.data.columns import short
+from boundrec.data.columns import read_numbers, short
 from boundrec.data.features import Features
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
@@ -106,13 +106,17 @@ class TakesNewRatings(BoundedModel):
             raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
         kind, fitted = axis.removesuffix("s"), self.fitted_
         told = self._read_features(kind, features, "features")
+        if X is None and told is None:
+            raise ValueError("fold_in has neither ratings nor features to go by: pass X and y, or features.")
         if X is None:
-            if told is None:
-                raise ValueError("fold_in has neither ratings nor features to go by: pass X and y, or features.")
-            given = Ratings.none(fitted.rule is not None)
+            given = _of_known(fitted, Ratings.none(fitted.rule is not None), kind, self.on_unknown, told)
         else:
-            given = self._read_new(X, y, sample_weight, lower, upper)
-        given = _of_known(fitted, given, kind, self.on_unknown, told)
+            weights = None if sample_weight is None else read_numbers(sample_weight, "sample_weight", "weight")
+            none_counts = told is not None and weights is not None and not weights.any()
+            given = self._read_new(X, y, np.ones_like(weights) if none_counts else weights, lower, upper)
+            given = _of_known(fitted, given, kind, self.on_unknown, told)
+            if none_counts:  # which is refused only where there is nothing else to go by
+                given = given.with_values(given.by_user.data, np.zeros(given.n_ratings))
         scale = answers.bounded(fitted).scale
         ids, past = of_side(scale.of_ratings(given), kind)
         magnitudes = self._magnitudes_of(kind, ids, past)

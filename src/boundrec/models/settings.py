@@ -237,8 +237,8 @@ class CommonSettings(Settings):
     on_unknown: Unknown = setting(
         default="mean",
         rule=one_of(Unknown),
-        meaning='What pairs with an id that has no training rating get: the known side\'s ``"mean"`` (of a Bayesian '
-        'model the prior mean), ``"nan"``, or an error (``"raise"``).',
+        meaning="What pairs with an id that has neither training ratings nor features get: the known side's "
+        '``"mean"`` (of a Bayesian model the prior mean), ``"nan"``, or an error (``"raise"``).',
     )
     duplicates: Duplicates = setting(
         default="raise",

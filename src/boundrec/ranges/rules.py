@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -36,6 +36,9 @@ Grid = Callable[[Codes, Codes], Ends]
 class Rule:
     """Who has which range, asked by ids."""
 
+    #: What to do where it has none.
+    remedy: ClassVar[str] = "add them"
+
     def ends(self, users: Column, items: Column) -> Ends:
         """The range of each pair of ids; NaN where the rule has none."""
         raise NotImplementedError
@@ -56,6 +59,7 @@ class PerItem(Rule):
     """
 
     kind = ITEM
+    remedy = "add these items to PerItem(...)"
 
     def __init__(self, table: Any) -> None:
         (column,), ends = _read_table(table, (self.kind,))
@@ -89,6 +93,7 @@ class PerUser(PerItem):
     """A range for every user, the same for all items: the budget of a customer. The table is that of `PerItem`."""
 
     kind = USER
+    remedy = "add these users to PerUser(...)"
 
     def _asked(self, users: Any, items: Any) -> Any:
         return users
@@ -105,6 +110,8 @@ class PerPair(Rule):
     default
         The range of pairs that the table lacks, as (lower, upper); None where those have none.
     """
+
+    remedy = "add these pairs to PerPair(...), or give it a default"
 
     def __init__(self, table: Any, default: tuple[float, float] | None = None) -> None:
         (users, items), ends = _read_table(table, (USER, ITEM))
@@ -313,17 +320,14 @@ def _for_each_row(end: Any, name: str, n: int) -> Floats:
     return numbers
 
 
-def check_ends(ends: Ends, users: Column, items: Column, may_lack: bool = False) -> None:
+def check_ends(ends: Ends, users: Column, items: Column, may_lack: bool = False, remedy: str = Rule.remedy) -> None:
     """Refuse ranges that are none; where ``may_lack``, a pair may have no range at all."""
     lower, upper = ends
     lacking = np.isnan(lower) & np.isnan(upper) & may_lack
     with np.errstate(over="ignore", invalid="ignore"):
         infinite = ~np.isfinite(lower) | ~np.isfinite(upper)
         flaws: tuple[tuple[Bools, str], ...] = (
-            (
-                np.isnan(lower) | np.isnan(upper),
-                "no ends, or only one: add them, or give a default (which a PerPair may have)",
-            ),
+            (np.isnan(lower) | np.isnan(upper), f"no ends, or only one: {remedy}"),
             (infinite, "an infinite end: a range of a pair's own has two ends (one for all may be open, (0, None))"),
             (lower > upper, "a lower end above the upper one: correct them"),
             ((np.abs(lower) > LARGEST) | (np.abs(upper) > LARGEST), "an end too large to be squared: scale all"),

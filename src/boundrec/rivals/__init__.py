@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Never, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import short
 from boundrec.data.ratings import Csr, Pairs
-from boundrec.models.estimator import Callback, FactorisationModel
+from boundrec.models.estimator import Callback, FactorisationModel, refuse_unknown_arguments
 from boundrec.models.fit import StoppingRule
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import RestSettings, check_flag, setting
@@ -79,6 +79,7 @@ class RivalModel(RestSettings, FactorisationModel):
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         callback: Callback | None = None,
+        **unknown: Never,
     ) -> Self:
         """Fit the model.
 
@@ -96,7 +97,10 @@ class RivalModel(RestSettings, FactorisationModel):
             `Ratings`; instead of a ``validation_fraction``. They are not trained on.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
+        **unknown
+            Nothing else is taken; features of users and items are for `BayesianMBMF`.
         """
+        refuse_unknown_arguments(self, unknown)
         self.check_settings()
         given = self._read(X, y, sample_weight)
         ratings, held_out = self._set_aside(given, eval_set)
