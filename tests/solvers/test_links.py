@@ -337,7 +337,7 @@ def test_were_all_ratings_of_strangers_half_of_what_they_are_off_on_average_is_m
     side = Side(csr, rng.uniform(0.5, 2, 6), np.zeros((6, 4)), held)
     other = Side(csr, np.ones(5), rng.uniform(0.1, 1, (5, 4)), 1 - held)
     prior = Prior(rng.standard_normal(3) * 0.1, np.eye(3))
-    link = LinkDraw(np.empty((0, 3)), np.empty(0), rng.standard_normal((2, 3)) * 0.1)
+    link = LinkDraw(np.empty((0, 3)), np.empty(0), rng.standard_normal((2, 3)) * 0.1, spread=np.eye(3))
 
     def off(draw):
         stranger = np.insert(prior.mean + draw.typical.sum(axis=0), held, np.sqrt(HELD_SHARE))
@@ -347,3 +347,5 @@ def test_were_all_ratings_of_strangers_half_of_what_they_are_off_on_average_is_m
     chosen = _as_chosen(link, prior, side, other)
     assert off(chosen) == pytest.approx(off(link) / 2)
     assert np.array_equal(np.delete(chosen.typical.ravel(), 3), np.delete(link.typical.ravel(), 3))  # the bias, by sets
+    moved = chosen.typical[-1, 0] - link.typical[-1, 0]
+    assert np.allclose(chosen.spread, np.eye(3) + moved**2 * np.outer([1, 0, 0], [1, 0, 0]))

@@ -88,17 +88,21 @@ def _as_chosen(link: LinkDraw, prior: Prior, side: Side, other: Side) -> LinkDra
     """The same, with a typical row whose set is not known half-way to what ratings are.
 
     People rate what they like. Of somebody with ratings their set tells that, of a stranger nothing does: were all
-    ratings those of strangers, they would be predicted too low on average.
+    ratings those of strangers, they would be predicted too low on average. Where between the two a stranger is, is left
+    open, too.
     """
+    assert link.spread is not None
     csr = side.csr
     weights = (csr.weights if csr.weights.size else 1.0) * np.repeat(side.radius, np.diff(csr.indptr))
     met = np.bincount(csr.indices, weights, len(other.factors)) / weights.sum()
     wanted = float(csr.data @ (csr.weights if csr.weights.size else np.ones(csr.data.size))) / weights.sum()
     held, others = held_by(side), np.einsum("j,jk->k", met, other.factors)
     row = np.insert(prior.mean + link.typical.sum(axis=0), held, np.sqrt(HELD_SHARE))
-    typical = link.typical.copy()
-    typical[-1, 0] += AS_CHOSEN * (wanted - float(row @ others)) / others[1 - held]
-    return link._replace(typical=typical)
+    moved = AS_CHOSEN * (wanted - float(row @ others)) / others[1 - held]
+    typical, spread = link.typical.copy(), link.spread.copy()
+    typical[-1, 0] += moved
+    spread[0, 0] += moved**2
+    return link._replace(typical=typical, spread=spread)
 
 
 def _with_cold(
@@ -365,7 +369,7 @@ class KeptSide:
             self._spread += draws.spread
         self._priors.append(draws.prior)
         if draws.link is not None:
-            self.links.append(draws.link)
+            self.links.append(draws.link.of_type(self._factors.dtype))
             self.precisions.append(_given(draws.precision))
 
     def alone(self, draws: Draws) -> KeptSide:

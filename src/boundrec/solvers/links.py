@@ -13,7 +13,7 @@ is a draw of it (:mod:`boundrec.solvers.normal_equations` solves the system).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
@@ -38,6 +38,11 @@ class LinkDraw(NamedTuple):
     typical: Floats
     alone: Floats | None = None
     spread: Floats | None = None
+
+    def of_type(self, dtype: Any) -> LinkDraw:
+        """The same with its matrices as a model keeps them."""
+        alone = None if self.alone is None else self.alone.astype(dtype)
+        return self._replace(matrix=self.matrix.astype(dtype), alone=alone)
 
 
 class Links:
