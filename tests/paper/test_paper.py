@@ -305,15 +305,36 @@ def test_table_3_says_which_rows_rest_on_other_folds_than_others():
     assert "; MBMF-n, own history; " in notes[4]
 
 
-def test_a_finding_of_rows_with_other_folds_says_so():
-    shape = {"shape": (60, 40, 1200)}
-    settings = [(m, f) for m in ("Means", *table3.PAPER) for f in (0, 1) if (m, f) != ("BMF", 1)]
+def test_a_finding_is_about_the_folds_that_all_rows_have():
+    """BMF has one fold: on it MBMF-n changes by half, on both by less."""
+    settings = [(m, k, f) for m in ("Means", *table3.PAPER) for k in (10, 20) for f in (0, 1) if (m, f) != ("BMF", 1)]
     made = [
-        Outcome(Cell("table3", {"data": "jester1", "method": m, "factors": 10, "fold": f}, 1.0), {"rmse": 1.0, **shape})
-        for m, f in settings
+        Outcome(
+            Cell("table3", {"data": "jester1", "method": m, "factors": k, "fold": f}, 1.0),
+            {"rmse": 1.5 if (m, k, f) == ("MBMF-n", 20, 0) else 1.0},
+        )
+        for m, k, f in settings
     ]
-    assert "(not all on the same folds)" in table3._findings("Jester", made)[0]
-    assert "same folds" not in table3._findings("Jester", [o for o in made if o["fold"] == 0])[0]
+    (finding,) = table3._findings("Jester", made)
+    assert finding.startswith("Jester, 1 fold that all have: ")
+    assert "MBMF-n changes by 50.0 %" in finding
+
+
+def test_table_3_names_as_not_run_what_has_no_result_though_it_would_take_long_at_one_k():
+    def made(method, seconds, result):
+        return Outcome(Cell("table3", {"data": "jester1", "method": method, "factors": 10, "fold": 0}, seconds), result)
+
+    done = made("MF", 1.0, {"rmse": 1.0, "mae": 1.0, "f1": 50.0, "shape": (60, 40, 1200)})
+    assert "BMF + history" in table3._accuracy("jester1", [done, made("BMF + history", 1e6, None)]).notes[-1]
+
+
+def test_table_1_says_where_times_are_not_means_of_equally_many_runs():
+    size = {"users": 20, "items": 50, "density": 1.0}
+    runs = [("MF", 0), ("MF", 1), ("NMF", 0)]
+    times = {"cpu_seconds": 1.0, "seconds": 1.0, "iterations": 5}
+    made = [Outcome(Cell("table1", {"method": m, **size, "repeat": r}, 1.0), times) for m, r in runs]
+    assert table1._runs([(20, 50, 1.0)], made)[1:] == ["20 × 50: 1 run of NMF; 2 runs of MF."]
+    assert table1._runs([(20, 50, 1.0)], made[1:]) == []
 
 
 def test_notes_of_a_table_are_in_the_page():

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from boundrec.paper import Options, Outcome, figure1, figure2, table1, table3, verdicts
+from boundrec.paper import Options, Outcome, figure1, figure2, readings, table1, table3, verdicts
 from boundrec.paper.cells import Cell
+from boundrec.paper.methods import OURS
 from boundrec.paper.verdicts import EIGHT, FAILS, HOLDS, IN_PART, OPEN, READING, Evidence
 
 NOWHERE = Options(folder=Path("no/such/folder"))
@@ -118,17 +120,68 @@ def test_a_spread_that_falls_on_one_matrix_is_not_rising_on_all():
     assert verdicts._more_missing(evidence(*scatter(1, 1.0, 2.0, 3.0), *scatter(2, 1.0, 3.0, 2.0))).verdict == IN_PART
 
 
-class Study:
-    """Evidence of a study under two of whose three readings a remark holds."""
-
-    def under(self, remark):
-        return 2, 3
+class Score(NamedTuple):
+    holding: tuple[str, ...]
 
 
-def test_what_fails_under_the_preset_may_hold_under_another_reading():
-    assert verdicts.with_readings(FAILS, Study(), "a")[0] == READING
-    assert verdicts.with_readings(IN_PART, Study(), "a")[0] == IN_PART
-    assert "“a” under 2 of 3" in verdicts.with_readings(HOLDS, Study(), "a")[1]
+def study(**holding):
+    """Evidence of a study with the remarks that hold under each of its readings, first of all the preset."""
+    own = evidence()
+    labels = {"preset": verdicts.PRESET}
+    own.scores = {labels.get(label, label): Score(tuple(remarks)) for label, remarks in holding.items()}
+    return own
+
+
+def test_what_fails_under_the_preset_may_hold_as_a_whole_under_another_reading():
+    def word(verdict, *remarks, **holding):
+        return verdicts.with_readings(verdict, study(**holding), *remarks)[0]
+
+    assert word(FAILS, "a", "b", preset="a", other="ab") == READING
+    assert word(IN_PART, "a", "b", preset="a", other="ab") == IN_PART
+    assert word(FAILS, "a", "b", preset="", other="a", third="b") == FAILS  # never both
+    assert word(FAILS, "a", preset="a", other="a") == FAILS  # the preset is no other reading
+    assert "“a” under 2 of 3" in verdicts.with_readings(HOLDS, study(preset="a", other="a", third=""), "a")[1]
+
+
+def test_the_preset_is_a_reading_of_the_study():
+    assert verdicts.PRESET in {reading.label for reading in readings.READINGS}
+
+
+def test_a_cell_with_one_form_is_not_counted_and_told():
+    one = [error(m, 9.0 if m == "MBMF-n" else 5.0, data="movielens_1m") for m in EIGHT if m != "MBMF-c"]
+    found = verdicts._superior(evidence(*of_jester(MBMF_n=1.0), *one))
+    assert "in 2 of 2 cells with both forms" in found.measured
+    assert "with one form only: MovieLens 1M at K = 10 (MBMF-n 9, MF 5 [1])" in found.measured
+
+
+def test_a_change_over_k_is_one_on_the_same_folds():
+    some = [error(m, 5.0, k=k, fold=0) for m in EIGHT for k in table3.FACTORS]
+    own = evidence(*some, error("MBMF-n", 500.0, k=10, fold=1))
+    assert verdicts._changes(own, "jester1")["MBMF-n"] == 0.0
+
+
+def below(name, share):
+    return error("MBMF-n", 1.0, data=name, everywhere={"below": share, "above": 0.0})
+
+
+def test_an_exception_where_ratings_are_not_close_to_the_lower_end_counts_against_the_claim():
+    close, not_close = below("lastfm_hetrec", 0.2), below("movielens_1m", 0.02)
+    assert verdicts._exceptions(evidence(close)).verdict == HOLDS
+    assert verdicts._exceptions(evidence(close, not_close)).verdict == IN_PART
+    assert verdicts._exceptions(evidence(not_close)).verdict == FAILS
+    assert verdicts._rare(evidence(close, not_close, below("jester1", 0.0))).verdict == FAILS
+
+
+def test_most_metrics_are_not_all():
+    assert verdicts._all_metrics(evidence(*of_jester(MBMF_n=1.0))).verdict == HOLDS
+    high = [sigma(method, 9.0 if method in OURS else 1.0) for method in EIGHT]
+    assert verdicts._all_metrics(evidence(*of_jester(MBMF_n=1.0), *high)).verdict == IN_PART
+
+
+def test_admm_is_slow_where_it_is_slower_than_all_three():
+    own = [seconds("MF", 10.0), seconds("NMF", 10.0), seconds("MBMF-n", 19.0)]
+    assert verdicts._slow_admm(evidence(*own, seconds("BMC-ADMM", 20.0))).verdict == HOLDS
+    assert verdicts._slow_admm(evidence(*own, seconds("BMC-ADMM", 15.0))).verdict == FAILS
 
 
 def plain(text):

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from boundrec import datasets
-from boundrec.paper import Figure, Options, Outcome, Row, Section, Table, methods, protocol, why_absent
+from boundrec.paper import Figure, Options, Outcome, Row, Section, Table, count_of, methods, protocol, why_absent
 from boundrec.paper.cells import Cell
 from boundrec.paper.choice import Known
 from boundrec.paper.methods import METHODS, Conditions
@@ -175,7 +175,22 @@ def _table(
                 found = found._replace(absent=f"about {about[0] / 3600:.1f} h, {about[1]:.0f} iterations")
             row.append(found)
         rows.append(row)
-    return Table(name, caption, ["users × items, density", *SHOWN], rows, folded=not compared)
+    notes = _runs(sizes, outcomes) if compared else []
+    return Table(name, caption, ["users × items, density", *SHOWN], rows, folded=not compared, notes=notes)
+
+
+def _runs(sizes: Sequence[tuple[int, int, float]], outcomes: Sequence[Outcome]) -> list[str]:
+    """How many runs are behind the times of a size, where that is not the same for all methods."""
+    notes = []
+    for size in sizes:
+        alike: dict[int, list[str]] = {}
+        for method in SHOWN:
+            if n_runs := sum(outcome.result is not None for outcome in _of(outcomes, size, method)):
+                alike.setdefault(n_runs, []).append(method)
+        if len(alike) > 1:
+            told = "; ".join(f"{count_of(n, 'run')} of {', '.join(alike[n])}" for n in sorted(alike))
+            notes.append(f"{size[0]:,} × {size[1]:,}: {told}.")
+    return ["Rows whose times are not means of equally many runs.", *notes] if notes else []
 
 
 def _mean(outcomes: Sequence[Outcome], key: str, paper: float | None) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -212,7 +213,7 @@ def _accuracy(name: str, outcomes: Sequence[Outcome]) -> Table:
     core = f" after keeping users and items with at least {told.core} ratings" if told.core > 1 else ""
     n_users, n_items, n_ratings = next(o.result["shape"] for o in outcomes if o.result is not None)
     caption = f"{told.title}: {n_users:,} users × {n_items:,} items, {n_ratings:,} ratings{core}"
-    later = [method for method in METHODS if method not in begun]
+    later = [method for method in METHODS if not any(folds.get(method, ()))]
     notes = [*_unpaired(folds, factors), *([f"Not run yet: {'; '.join(later)}."] if later else [])]
     each = [*(f"K = {k}" for k in factors), "average"]
     groups = [("", 1), *((f"{metric.upper()}{' in %' if metric == 'f1' else ''}", len(each)) for metric in METRICS)]
@@ -266,31 +267,50 @@ def _fold_words(folds: Folds) -> str:
     return words if numbers == [*range(1, len(folds) + 1)] else f"{words} (number {_listed(numbers)})"
 
 
+def over_factors(
+    outcomes: Sequence[Outcome], among: Sequence[str], factors: Sequence[int]
+) -> tuple[dict[str, list[float]], Folds]:
+    """The RMSE at each K of the methods that were run at all of them, on the folds that all of these have; and these.
+
+    An error that is not finite is infinite.
+    """
+    there = {m: [_folds(_of(outcomes, m, k)) for k in factors] for m in among}
+    whole = {m: own for m, own in there.items() if own and all(own)}
+    common = frozenset.intersection(*(folds for own in whole.values() for folds in own)) if whole else frozenset()
+    return {m: [_error(outcomes, m, k, common) for k in factors] for m in whole if common}, common
+
+
+def _error(outcomes: Sequence[Outcome], method: str, n_factors: int, folds: Folds) -> float:
+    values = [o.figure("rmse") for o in _of(outcomes, method, n_factors) if o["fold"] in folds and o.result is not None]
+    return fmean(inf if value is None else value for value in values)
+
+
 def _findings(title: str, outcomes: Sequence[Outcome]) -> list[str]:
     """What the numbers say about two claims of the paper: MBMF is the best, and the least sensitive to K."""
     factors = _factors(outcomes)
-    errors = {m: [mean_of(_of(outcomes, m, k), "rmse").value for k in factors] for m in (methods.MEANS, *PAPER)}
-    known = {method: [v for v in values if v is not None] for method, values in errors.items() if None not in values}
-    means = known.pop(methods.MEANS, None)
-    if means is None or not set(methods.OURS) <= set(known):
+    known, common = over_factors(outcomes, PAPER, factors)
+    change = {method: 100 * (max(values) / min(values) - 1) for method, values in known.items() if inf not in values}
+    if not set(methods.OURS) <= change.keys():
         return []
     lowest = [min((values[i], method) for method, values in known.items()) for i in range(len(factors))]
-    change = {method: 100 * (max(values) / min(values) - 1) for method, values in known.items()}
     steadiest = min(change, key=change.__getitem__)
     winners: dict[str, list[int]] = {}
     for (_, method), k in zip(lowest, factors, strict=True):
         winners.setdefault(method, []).append(k)
     where = ", ".join(f"{method} (K = {_listed(some)})" for method, some in winners.items())
-    better = [k for mean, (least, _), k in zip(means, lowest, factors, strict=True) if mean < least]
     absent = [method for method in PAPER if method not in known]
     without = f" (not run at every K: {', '.join(absent)})" if absent else ""
-    folds = {method: [_folds(_of(outcomes, method, k)) for k in factors] for method in known}
-    without += "" if paired(folds) else " (not all on the same folds)"
     finding = (
-        f"{title}: the lowest RMSE of {len(known)} methods of the paper{without}: {where}. Over K, the RMSE of MBMF-n "
-        f"changes by {change['MBMF-n']:.1f} %, of MBMF-c by {change['MBMF-c']:.1f} %; steadiest is {steadiest} "
-        f"({change[steadiest]:.1f} %)."
+        f"{title}, {_fold_words(common)} that all have: the lowest RMSE of {len(known)} methods of the "
+        f"paper{without}: {where}. Over K, the RMSE of MBMF-n changes by {change['MBMF-n']:.1f} %, of MBMF-c by "
+        f"{change['MBMF-c']:.1f} %; steadiest is {steadiest} ({change[steadiest]:.1f} %)."
     )
+    means = {k: _of(outcomes, methods.MEANS, k) for k in factors}
+    better = [
+        k
+        for k, (least, _) in zip(factors, lowest, strict=True)
+        if common <= _folds(means[k]) and _error(outcomes, methods.MEANS, k, common) < least
+    ]
     return [f"{finding} The mean predictor is better than all of them at K = {_listed(better)}." if better else finding]
 
 
