@@ -182,7 +182,8 @@ def links_of(ids: IdIndex, csr: Csr, features: Features | None, in_sets: Codes, 
     if not parts:
         return None
     groups = [part.shape[1] for part in parts]
-    return Links(csr_array(hstack(parts, format="csr")), groups, counting(csr), width, in_sets.size > 0)
+    features_and_sets = parts[0] if len(parts) == 1 else csr_array(hstack(parts, format="csr"))
+    return Links(features_and_sets, groups, counting(csr), width, in_sets.size > 0)
 
 
 def counting(csr: Csr) -> Any:
@@ -216,4 +217,4 @@ def rated_sets(csr: Csr, in_sets: Codes) -> csr_array:
     sizes = np.bincount(rows[kept], minlength=n_rows)
     values = 1.0 / np.sqrt(sizes[rows[kept]])
     indptr = np.concatenate(([0], np.cumsum(sizes)))
-    return csr_array((values, places[kept], indptr), shape=(n_rows, in_sets.size))
+    return csr_array((values, places[kept].astype(np.int32), indptr), shape=(n_rows, in_sets.size))

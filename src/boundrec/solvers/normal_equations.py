@@ -37,14 +37,18 @@ class Sparse(NamedTuple):
     @classmethod
     def of(cls, matrix: csr_array) -> Sparse:
         """From SciPy's."""
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64))
+        return cls(
+            matrix.indptr.astype(np.int64, copy=False),
+            matrix.indices.astype(np.int32, copy=False),
+            matrix.data.astype(np.float64, copy=False),
+        )
 
     @classmethod
     def full(cls, n_rows: int, n_columns: int) -> Sparse:
-        """With all entries there, for the products of dense matrices: BLAS' bits change with its number of threads."""
+        """All places, still without values, for products of dense matrices: bits of BLAS change with its threads."""
         indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
         indices = np.tile(np.arange(n_columns, dtype=np.int32), n_rows)
-        return cls(indptr, indices, np.zeros(n_rows * n_columns))
+        return cls(indptr, indices, np.empty(0))
 
     def filled(self, dense: Floats) -> Sparse:
         """The same places with these values."""
