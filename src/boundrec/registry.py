@@ -31,6 +31,7 @@ class Entry(NamedTuple):
 MODELS = (
     Entry("BayesianMBMF", "boundrec.models.bayesian", "bayesian"),
     Entry("MBMF", "boundrec.models.mbmf", "mbmf"),
+    Entry("ImplicitMBMF", "boundrec.models.implicit", "implicit"),
     Entry("MF", "boundrec.rivals.mf", "mf", _SGD),
     Entry("NMF", "boundrec.rivals.nmf", "nmf"),
     Entry("CCDPlusPlus", "boundrec.rivals.ccdpp", "ccd++"),

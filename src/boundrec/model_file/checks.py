@@ -23,6 +23,7 @@ from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
 from boundrec.ranges.slack import STEEPEST
+from boundrec.ranges.unit import UnitRange
 from boundrec.solvers.row_noise import STEADIEST
 from boundrec.top_n import norms
 
@@ -55,9 +56,10 @@ def check_ratings(model: FactorisationModel) -> None:
 def check_factors(model: FactorisationModel) -> None:
     """Refuse factors that are not finite, or too long: in bounded models for their magnitudes. Reads all of them."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(model, BoundedModel):
+        ranges = model.fitted_.ranges
+        if isinstance(ranges, Ranges | UnitRange):
             for kind in SIDES:
-                _check_balls(model, kind)
+                _check_balls(model, kind, ranges)
             return
         users, items = (_longest(getattr(model, f"{kind}_factors_")) for kind in SIDES)
     if not max(users, items) <= LARGEST:
@@ -91,7 +93,7 @@ def _check_inside(model: FactorisationModel, what: str, least: float, most: floa
     low, high = (None, None) if model.fitted_.rule is not None else bounds
     room = ROUNDING * max(abs(least), abs(most))
     if (low is not None and least < low - room) or (high is not None and most > high + room):
-        raise ValueError(f"the {what} lie outside bounds={model.bounds!r}.")
+        raise ValueError(f"the {what} lie outside bounds={getattr(model, 'bounds', None)!r}.")
 
 
 def _check_widths(model: FactorisationModel) -> None:
@@ -182,11 +184,12 @@ def _largest(model: BoundedModel) -> dict[str, float]:
     }
 
 
-def _check_balls(model: BoundedModel, kind: str) -> None:
+def _check_balls(model: FactorisationModel, kind: str, ranges: Ranges | UnitRange) -> None:
     """Rows, and the biases of each model that this one averages, within √slack times their magnitudes."""
     side = model.fitted_.side(kind)
     factors, biases = side.factors, side.biases
-    radius = np.sqrt(model.slack_) * getattr(bounded(model.fitted_), kind)
+    magnitudes = getattr(ranges, kind) if isinstance(ranges, Ranges) else np.ones(len(factors))
+    radius = np.sqrt(ranges.slack) * magnitudes
     room = radius * ROUNDING + factors.shape[1] * float(np.finfo(factors.dtype).smallest_subnormal)
     least = radius - room if getattr(model, "constraint", "ball") == "sphere" else 0.0
     if not (biases is None or (np.abs(biases) <= (radius + room)[:, None]).all()):
