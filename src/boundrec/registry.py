@@ -22,6 +22,8 @@ class Entry(NamedTuple):
     command: str
     #: What the command sets where nothing else is asked for.
     settings: Mapping[str, Any] = MappingProxyType({})
+    #: What it learns from: "ratings", or "clicks", which need no column of ratings.
+    learns: str = "ratings"
 
     def load(self) -> Any:
         """The class, imported when it is asked for: ``boundrec --help`` need not wait for SciPy."""
@@ -31,7 +33,7 @@ class Entry(NamedTuple):
 MODELS = (
     Entry("BayesianMBMF", "boundrec.models.bayesian", "bayesian"),
     Entry("MBMF", "boundrec.models.mbmf", "mbmf"),
-    Entry("ImplicitMBMF", "boundrec.models.implicit", "implicit"),
+    Entry("ImplicitMBMF", "boundrec.models.implicit", "implicit", learns="clicks"),
     Entry("MF", "boundrec.rivals.mf", "mf", _SGD),
     Entry("NMF", "boundrec.rivals.nmf", "nmf"),
     Entry("CCDPlusPlus", "boundrec.rivals.ccdpp", "ccd++"),

@@ -14,7 +14,7 @@ import typer
 
 from boundrec.cli.console import in_command_words, live_objective
 from boundrec.notes import Interrupted
-from boundrec.registry import entry_of_command
+from boundrec.registry import entry, entry_of_command
 
 if TYPE_CHECKING:
     from boundrec.cli.bounds import Limits
@@ -30,13 +30,24 @@ def takes_ranges(name: str) -> bool:
     return declares(entry_of_command(name).load().fit, "lower")
 
 
+def learns_clicks(*names: str) -> bool:
+    """Whether models learn from who chose what, all of them: then there need be no ratings."""
+    return all(entry_of_command(name).learns == "clicks" for name in names)
+
+
+def is_of_clicks(model: Any) -> bool:
+    """Whether this is a model of clicks."""
+    known = entry(type(model).__name__)
+    return known is not None and known.learns == "clicks"
+
+
 @dataclass(frozen=True)
 class Request:
     """Which model to fit, as the options say it."""
 
     name: str
     bounds: Any
-    k: int = 20
+    k: int | None = None
     sweeps: int | None = None
     seed: int = 0
     threads: int | None = None
@@ -54,8 +65,8 @@ class Request:
 
     def model(self) -> Any:
         """The model, not fitted yet; settings that make no sense are asked wrongly."""
-        entry = entry_of_command(self.name)
-        kind = entry.load()
+        known_as = entry_of_command(self.name)
+        kind = known_as.load()
         known = kind().get_params()
         unknown = [name for name in self.settings or () if name not in known]
         if "bounds" in (self.settings or ()):
@@ -66,10 +77,14 @@ class Request:
             raise typer.BadParameter(
                 f"{self.name} has no setting {unknown[0]!r}. There are: {', '.join(sorted(known))}."
             )
-        own = {"n_factors": self.k, "bounds": self.bounds, "random_state": self.seed, "n_jobs": self.threads}
+        own = {"random_state": self.seed, "n_jobs": self.threads}
+        if not learns_clicks(self.name):
+            own["bounds"] = self.bounds
+        if self.k is not None:
+            own["n_factors"] = self.k
         if self.sweeps is not None:
             own["max_iter"] = self.sweeps
-        model = kind(**{**entry.settings, **own, **(self.settings or {})})
+        model = kind(**{**known_as.settings, **own, **(self.settings or {})})
         try:
             model.check_settings()
         except (TypeError, ValueError) as error:

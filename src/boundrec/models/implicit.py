@@ -48,8 +48,8 @@ from boundrec.solvers.exact import SPREAD
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen, top_n
 
-#: α, in units of the root of the number of clicks that a row has on average.
-WEIGHT_OF_ROOT = 0.2
+#: α is this times the number of clicks that a row has on average, to that power.
+WEIGHT, WEIGHT_POWER = 0.1, 2 / 3
 #: What λ makes of the penalty of a row, as a share of the clicks that it has on average.
 PENALTY_SHARE = 0.13
 #: Sweeps after which lists get no better.
@@ -84,7 +84,7 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         default="auto",
         rule=number('a positive number, or "auto"', lambda value: 0 < value < np.inf, or_auto=True),
         meaning="α: how much a pair counts that nobody observed, beside a typical one that somebody chose. "
-        '``"auto"``: 0.2 times the root of how many clicks a user or an item has on average.',
+        '``"auto"``: 0.1·n^⅔, where n is how many clicks a user or an item has on average.',
     )
     ridge: float | Auto = setting(
         default="auto",
@@ -377,7 +377,7 @@ def weights_for(start: Fitted) -> tuple[float, Callable[[float], float]]:
     n_users, n_items = (int(side.trained.sum()) for side in (start.users, start.items))
     n_clicks = start.mean * n_users * n_items
     typical = 2.0 * n_clicks / (n_users + n_items)
-    return WEIGHT_OF_ROOT * float(np.sqrt(typical)), lambda weight: PENALTY_SHARE * start.mean / weight
+    return WEIGHT * float(typical**WEIGHT_POWER), lambda weight: PENALTY_SHARE * start.mean / weight
 
 
 def confidences(csr: Csr, typical: float, dtype: Any) -> Csr:
