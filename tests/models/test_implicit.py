@@ -249,7 +249,7 @@ def test_what_auto_stands_for_is_the_rule_that_is_written_down():
     X, _ = clicks(10)
     model = clone(SMALL).fit(X)
     n, (users, items) = len(X), (model.n_users_, model.n_items_)
-    assert model.unobserved_weight_ == pytest.approx(0.1 * (2 * n / (users + items)) ** (2 / 3))
+    assert model.unobserved_weight_ == pytest.approx(max(0.002 * (n / users) ** 1.5, 0.02))
     assert model.ridge_ == pytest.approx(0.13 * n / (users * items) / model.unobserved_weight_)
     asked = clone(SMALL).set_params(unobserved_weight=0.5, ridge=0.01).fit(X)
     assert (asked.unobserved_weight_, asked.ridge_) == (0.5, 0.01)

@@ -30,6 +30,8 @@ from boundrec.top_n import norms
 SIDES = ("user", "item")
 #: What rounding, in float32 too, may add to a norm, a mean or a product, relative to its size.
 ROUNDING = 1e-4
+#: What weights of choices may be at most, and one over it at least.
+LARGEST_OF_CHOICES = 1e30
 
 
 def check_agreement(model: FactorisationModel) -> None:
@@ -41,16 +43,20 @@ def check_agreement(model: FactorisationModel) -> None:
     _check_widths(model)
     if isinstance(model, BoundedModel):
         _check_ranges(model)
+    if isinstance(model.fitted_.ranges, UnitRange):
+        _check_choices(model.fitted_, model.fitted_.ranges.slack)
     if model.fitted_.noise_variances is not None:
         _check_samples(model)
 
 
 def check_ratings(model: FactorisationModel) -> None:
-    """Refuse ratings outside the declared bounds, where a file has ratings."""
+    """Refuse ratings outside the declared bounds, or that are no strengths, where a file has ratings."""
     ratings = model.fitted_.ratings
     if ratings is not None:
         data = ratings.by_user.data
         _check_inside(model, "ratings that it holds", float(data.min()), float(data.max()), model._declared())
+        if isinstance(model.fitted_.ranges, UnitRange) and not data.min() > 0:
+            raise ValueError("the strengths that it holds are not all above 0.")
 
 
 def check_factors(model: FactorisationModel) -> None:
@@ -145,6 +151,27 @@ def _check_ranges(model: BoundedModel) -> None:
     narrowest = float(ranges.user.min()) * float(ranges.item.min())
     if not narrowest > 0 or not np.isfinite(model.slack_ * largest["user"] * largest["item"] + abs(frame.offset)):
         raise ValueError("its magnitudes are too small or too large to be multiplied.")
+
+
+def _check_choices(fitted: Fitted, slack: float) -> None:
+    """Of a model of clicks: shares of choices, and numbers that new rows can be solved with."""
+    if not 1 <= slack < STEEPEST:
+        raise ValueError(f"its slack is {slack:g}, not at least 1 and below {STEEPEST:g}.")
+    if not -1 <= fitted.found["popularity_power"] <= 1:
+        raise ValueError("its 'popularity_power' is not between -1 and 1.")
+    for name in ("unobserved_weight", "popularity_unit", "typical_strength"):
+        if not 1 / LARGEST_OF_CHOICES <= fitted.found[name] <= LARGEST_OF_CHOICES:
+            raise ValueError(f"its {name!r} is too small or too large to be multiplied.")
+    if fitted.found["ridge"] > LARGEST_OF_CHOICES:
+        raise ValueError("its 'ridge' is too large to be multiplied.")
+    for kind in SIDES:
+        side = fitted.side(kind)
+        if (
+            np.min(side.means) < 0
+            or np.max(side.means) > 1
+            or np.min(side.means[side.trained]) < 1 / LARGEST_OF_CHOICES
+        ):
+            raise ValueError(f"its '{kind}_means' are not the shares of what was chosen.")
 
 
 def _check_scale(model: BoundedModel, ranges: Ranges) -> None:

@@ -48,9 +48,9 @@ from boundrec.solvers.exact import SPREAD
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen, top_n
 
-#: α is this times the number of clicks that a row has on average, to that power.
-WEIGHT, WEIGHT_POWER = 0.1, 2 / 3
-#: What λ makes of the penalty of a row, as a share of the clicks that it has on average.
+#: α is this times the number of things that a user chose on average, to the power of 1.5, between the others.
+WEIGHT, LEAST_WEIGHT, MOST_WEIGHT = 0.002, 0.02, 5.0
+#: What λ makes of the penalty of a typical row, whatever α is, as a share of the clicks that it has.
 PENALTY_SHARE = 0.13
 #: Sweeps after which lists get no better.
 SWEEPS = 12
@@ -84,7 +84,7 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         default="auto",
         rule=number('a positive number, or "auto"', lambda value: 0 < value < np.inf, or_auto=True),
         meaning="α: how much a pair counts that nobody observed, beside a typical one that somebody chose. "
-        '``"auto"``: 0.1·n^⅔, where n is how many clicks a user or an item has on average.',
+        '``"auto"``: 0.002·n^1.5, at least 0.02 and at most 5, where n is how many items a user chose on average.',
     )
     ridge: float | Auto = setting(
         default="auto",
@@ -181,12 +181,11 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         """Numbers that are chosen by the data, before the first sweep, and those that new rows will need."""
         assert start.ratings is not None
         by_user, power = start.ratings.by_user, float(self.popularity_power)
-        weight, ridge_for = weights_for(start)
-        if not is_auto(self.unobserved_weight):
-            weight = float(self.unobserved_weight)
+        automatic = is_auto(self.unobserved_weight)
+        weight = unobserved_weight_for(start) if automatic else float(self.unobserved_weight)
         return {
             "unobserved_weight": weight,
-            "ridge": ridge_for(weight) if is_auto(self.ridge) else float(self.ridge),
+            "ridge": PENALTY_SHARE * start.mean / weight if is_auto(self.ridge) else float(self.ridge),
             "popularity_power": power,
             "popularity_unit": float(np.mean(start.items.means[start.items.trained] ** power)),
             "typical_strength": float(np.median(by_user.data[by_user.that_count()])),
@@ -367,17 +366,13 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
 # --- what is chosen by the data -------------------------------------------------------------------------------
 
 
-def weights_for(start: Fitted) -> tuple[float, Callable[[float], float]]:
-    """What "auto" stands for: α by how many clicks a row has, and λ by α and the share of all pairs that were chosen.
+def unobserved_weight_for(start: Fitted) -> float:
+    """What "auto" stands for: the more a user chose on average, the more what they did not choose says of them.
 
-    The more clicks rows have, the better they bear what unobserved pairs ask for. λ makes the penalty of a typical row
-    a fixed share of its clicks, whatever α is. Both were found on validation parts of training data of three data sets,
-    and looked at on two others; see "Recommendations from clicks and counts".
+    Found by measuring on validation parts of five data sets; see "Recommendations from clicks and counts".
     """
-    n_users, n_items = (int(side.trained.sum()) for side in (start.users, start.items))
-    n_clicks = start.mean * n_users * n_items
-    typical = 2.0 * n_clicks / (n_users + n_items)
-    return WEIGHT * float(typical**WEIGHT_POWER), lambda weight: PENALTY_SHARE * start.mean / weight
+    chosen = start.mean * float(start.items.trained.sum())
+    return float(np.clip(WEIGHT * chosen**1.5, LEAST_WEIGHT, MOST_WEIGHT))
 
 
 def confidences(csr: Csr, typical: float, dtype: Any) -> Csr:
