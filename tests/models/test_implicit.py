@@ -1,5 +1,8 @@
 """Clicks in the ball: scores in [−1, 1], rows and lists against slow twins, and everything that models share."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,8 +16,10 @@ from test_contract import data  # noqa: F401  the contract's fixture
 import boundrec
 import naive
 from boundrec import ImplicitMBMF, Ratings
+from boundrec.baselines import Popularity
 from boundrec.data.ratings import RatingsError
 from boundrec.metrics import ndcg_at_k
+from boundrec.splits import hold_out
 
 SMALL = ImplicitMBMF(4, dtype="float64", max_iter=6, random_state=0)
 MODELS = {
@@ -431,3 +436,25 @@ def test_neighbours_and_vectors_are_there():
     assert np.all(np.abs(cosines) <= 1)
     assert model.similar_users(0, n=2)[0].shape == (2,)
     assert model.export_vectors().exact
+
+
+# --- real data ------------------------------------------------------------------------------------------------------
+
+
+def test_as_it_comes_it_is_far_above_popularity_on_real_clicks():
+    """The figures of docs/clicks.md, seed 0, with room for another machine's rounding."""
+    folder = Path(os.environ.get("BOUNDREC_DATA") or Path(__file__).parents[3] / "shared" / "data")
+    if not (folder / "movielens_100k.npz").exists():
+        pytest.skip("movielens_100k.npz is not in the data folder; set BOUNDREC_DATA to run this")
+    file = np.load(folder / "movielens_100k.npz")
+    X, y = np.column_stack([file["user"], file["item"]]).astype(np.int64), file["rating"].astype(float)
+    held = hold_out(X[:, 0], X[:, 1], 0.1, 0, protect=False)
+    liked = held & (y >= y[~held].mean())
+    users = np.unique(X[liked, 0])
+
+    def ndcg(model):
+        return ndcg_at_k(X[liked, 0], X[liked, 1], users, model.recommend(users, n=10)[0], 10)
+
+    assert ndcg(Popularity().fit(X[~held])) < 0.15
+    assert ndcg(ImplicitMBMF(random_state=0).fit(X[~held])) > 0.305
+    assert ndcg(ImplicitMBMF(random_state=0).fit(X[~held], y[~held])) > 0.325
