@@ -56,3 +56,14 @@ def entry_of_command(name: str) -> Entry:
 def command_name(model: Any) -> str:
     """What the command calls this kind of model."""
     return next(one.command for one in MODELS if one.name == type(model).__name__)
+
+
+def learns_clicks(*commands: str) -> bool:
+    """Whether models, by what the command calls them, all learn from who chose what: then there need be no ratings."""
+    return all(entry_of_command(name).learns == "clicks" for name in commands)
+
+
+def is_of_clicks(model: Any) -> bool:
+    """Whether this is a model of clicks."""
+    known = entry(type(model).__name__)
+    return known is not None and known.learns == "clicks"

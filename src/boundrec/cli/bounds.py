@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import typer
 
 from boundrec.cli.console import in_command_words, say, takes
-from boundrec.cli.model_request import is_of_clicks, learns_clicks
 from boundrec.notes import in_a_sentence
+from boundrec.registry import is_of_clicks, learns_clicks
 
 if TYPE_CHECKING:
     import boundrec.data.ratings as data

@@ -11,8 +11,9 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import say
-from boundrec.cli.model_request import Request, learns_clicks
+from boundrec.cli.model_request import Request
 from boundrec.cli.side_information import AskedBeside
+from boundrec.registry import learns_clicks
 
 EXAMPLES = """Examples:
 

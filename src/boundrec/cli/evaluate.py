@@ -11,9 +11,9 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds, in_ranges_of, limits_of, with_ranges
 from boundrec.cli.console import say
-from boundrec.cli.model_request import Request, is_of_clicks, learns_clicks, parse_settings
+from boundrec.cli.model_request import Request, parse_settings
 from boundrec.cli.side_information import AskedBeside
-from boundrec.registry import command_name
+from boundrec.registry import command_name, is_of_clicks, learns_clicks
 
 EXAMPLES = """Examples:
 

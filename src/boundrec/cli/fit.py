@@ -11,9 +11,10 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds, Limits
 from boundrec.cli.console import print_json
-from boundrec.cli.model_request import Request, declares, learns_clicks, parse_settings, takes_ranges, train
+from boundrec.cli.model_request import Request, declares, parse_settings, takes_ranges, train
 from boundrec.cli.side_information import AskedBeside
 from boundrec.notes import in_a_sentence, percent, size
+from boundrec.registry import learns_clicks
 
 if TYPE_CHECKING:
     from boundrec.data.ratings import Ratings

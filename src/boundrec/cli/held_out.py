@@ -18,8 +18,9 @@ from boundrec.arrays import Bools, Codes, Floats
 from boundrec.baselines import MeanPredictor, first_unseen
 from boundrec.cli.bounds import Ends, Limits, comes_with_rows
 from boundrec.cli.console import in_one_sentence, print_json, print_table, say
-from boundrec.cli.model_request import Request, declares, is_of_clicks, takes_ranges, train
+from boundrec.cli.model_request import Request, declares, takes_ranges, train
 from boundrec.notes import four_digits, percent
+from boundrec.registry import is_of_clicks
 from boundrec.top_n import Seen
 
 if TYPE_CHECKING:

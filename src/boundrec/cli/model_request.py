@@ -14,7 +14,7 @@ import typer
 
 from boundrec.cli.console import in_command_words, live_objective
 from boundrec.notes import Interrupted
-from boundrec.registry import entry, entry_of_command
+from boundrec.registry import entry_of_command, learns_clicks
 
 if TYPE_CHECKING:
     from boundrec.cli.bounds import Limits
@@ -28,17 +28,6 @@ OWN_OPTIONS = {"n_factors": "--k", "max_iter": "--sweeps", "random_state": "--se
 def takes_ranges(name: str) -> bool:
     """Whether a model can keep a range for every pair, or only one for all."""
     return declares(entry_of_command(name).load().fit, "lower")
-
-
-def learns_clicks(*names: str) -> bool:
-    """Whether models learn from who chose what, all of them: then there need be no ratings."""
-    return all(entry_of_command(name).learns == "clicks" for name in names)
-
-
-def is_of_clicks(model: Any) -> bool:
-    """Whether this is a model of clicks."""
-    known = entry(type(model).__name__)
-    return known is not None and known.learns == "clicks"
 
 
 @dataclass(frozen=True)
@@ -65,8 +54,8 @@ class Request:
 
     def model(self) -> Any:
         """The model, not fitted yet; settings that make no sense are asked wrongly."""
-        known_as = entry_of_command(self.name)
-        kind = known_as.load()
+        entry = entry_of_command(self.name)
+        kind = entry.load()
         known = kind().get_params()
         unknown = [name for name in self.settings or () if name not in known]
         if "bounds" in (self.settings or ()):
@@ -84,7 +73,7 @@ class Request:
             own["n_factors"] = self.k
         if self.sweeps is not None:
             own["max_iter"] = self.sweeps
-        model = kind(**{**known_as.settings, **own, **(self.settings or {})})
+        model = kind(**{**entry.settings, **own, **(self.settings or {})})
         try:
             model.check_settings()
         except (TypeError, ValueError) as error:

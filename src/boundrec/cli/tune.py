@@ -13,10 +13,10 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import print_json, print_table, say
-from boundrec.cli.model_request import Request, learns_clicks, parse_settings, parse_value, refuse_own_options
+from boundrec.cli.model_request import Request, parse_settings, parse_value, refuse_own_options
 from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
-from boundrec.registry import entry_of_command
+from boundrec.registry import entry_of_command, learns_clicks
 
 if TYPE_CHECKING:
     from boundrec.cli.held_out import Measured
