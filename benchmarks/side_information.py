@@ -36,8 +36,9 @@ from boundrec.arrays import Bools, Floats
 from boundrec.datasets import Dataset
 from boundrec.metrics import rmse
 from boundrec.models.side_information import links_of
-from boundrec.solvers import links
+from boundrec.solvers import normal_equations
 from boundrec.solvers.links import Links
+from boundrec.solvers.normal_equations import NormalEquations
 from boundrec.solvers.threads import thread_count
 from boundrec.splits import hold_out
 
@@ -279,7 +280,7 @@ def cost() -> Part:
     note = (
         f"K = {FACTORS}; median of sweeps 2 to {TIMED_SWEEPS}, the least of {REPEATS} fits of each in turns, on one "
         f"thread and on all {thread_count(None)}. Memory: the peak of a process that does one fit of {SWEEPS} sweeps. "
-        "Matrices of links: features by row, those of rated rows, and these by column, both sides together. Links "
+        "Matrices of links: features of rated rows, by row and by column, both sides together. Links "
         "kept: those of the samples in the model."
     )
     return Part(title, columns, rows, checks, [note])
@@ -325,7 +326,7 @@ def memory_of(name: str, data: Dataset) -> dict[str, float]:
         if side.links is not None:
             again = links_of(side.ids, csr, None, side.links.in_sets, FACTORS + 1)
             assert again is not None
-            matrices += sum(array.nbytes for one in (again._all, again._rows, again._columns) for array in one)
+            matrices += sum(array.nbytes for one in (again._system.rows, again._system.columns) for array in one)
             kept += side.links.matrices.nbytes
     return {"peak": peak, "matrices": float(matrices), "kept": float(kept)}
 
@@ -354,19 +355,19 @@ class Seen(NamedTuple):
 def solved_within(tolerance: float) -> Iterator[list[Seen]]:
     """Have links solved for as closely as that, however many steps it takes; notes every draw."""
     seen: list[Seen] = []
-    solve, redraw = Links._by_gradients, Links.redraw
+    solve, redraw = NormalEquations._by_gradients, Links.redraw
 
-    def solve_so(self: Links, right: Floats, pool: Any, _: float) -> Floats:
-        return solve(self, right, pool, tolerance)
+    def solve_so(self: NormalEquations, right: Floats, strengths: Floats, pool: Any, _: float) -> Floats:
+        return solve(self, right, strengths, pool, tolerance)
 
     def redraw_and_note(self: Links, *arguments: Any) -> None:
         redraw(self, *arguments)
         seen.append(Seen(len(self.matrix), float(np.linalg.norm(self.matrix)), float(self.strength[-1])))
 
     with (
-        mock.patch.object(Links, "_by_gradients", solve_so),
+        mock.patch.object(NormalEquations, "_by_gradients", solve_so),
         mock.patch.object(Links, "redraw", redraw_and_note),
-        mock.patch.object(links, "MOST_STEPS", 10_000),
+        mock.patch.object(normal_equations, "MOST_STEPS", 10_000),
     ):
         yield seen
 
@@ -397,7 +398,7 @@ def tolerance() -> Part:
     if skipped is not None:
         return skipped
     assert data is not None
-    used = links.TOLERANCE
+    used = normal_equations.TOLERANCE
     drawn_within(data, used, 0, 2)  # compiles
     runs: dict[float, list[dict[str, float]]] = {used: [], TIGHT: []}
     for seed in SEEDS:
@@ -415,7 +416,7 @@ def tolerance() -> Part:
         f'BayesianMBMF, K = {FACTORS}, {SWEEPS} sweeps, implicit="both", noise="one"; mean ± standard deviation over '
         f"{len(SEEDS)} seeds, each with a tenth of the ratings held out. ‖B‖ and λ on average over the sweeps after "
         "the first third; seconds are those of the processor, for a whole fit on one thread. In use: residual "
-        f"{used:g} of the right side, or {links.MOST_STEPS} steps; here the steps have no end."
+        f"{used:g} of the right side, or {normal_equations.MOST_STEPS} steps; here the steps have no end."
     )
     return Part(title, ["", f"{used:g}, in use", f"{TIGHT:g}", "change"], rows, [check], [note])
 

@@ -73,6 +73,15 @@ def test_noise_of_one_for_all_keeps_its_normals(moods):
     assert model.fit(moods.train, moods.of(moods.train)).fitted_.noise_shape is None
 
 
+def test_few_errors_are_told_together_and_their_quantiles_lie_apart(moods):
+    """A group of one or two ratings would know no quantiles: its intervals would have no width."""
+    some = moods.train[moods.train[:, 0] < 5]
+    model = BayesianMBMF(2, bounds=(0, 10), max_iter=5, random_state=0, noise="own").fit(some, moods.of(some))
+    assert len(model.fitted_.noise_shape.edges) == 0
+    low, high = model.predict_quantiles(some, (0.25, 0.75)).T
+    assert (low < high).all()
+
+
 def test_a_rating_is_measured_by_the_other_half_of_its_users_ratings():
     """The one whose single rating is far off is found as steady as anybody: there is no other to tell."""
     errors, users = np.array([9.0, *np.full(40, 3.0), *np.full(40, 0.1)]), np.repeat([0, 1, 2], [1, 40, 40])

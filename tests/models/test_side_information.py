@@ -19,6 +19,7 @@ from boundrec import MBMF, BayesianMBMF, Graph, PerItem
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.model_file import taken_apart
 from boundrec.models.new_ratings import averaged_models
+from boundrec.models.noise_shape import N_IN_GROUP
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -398,7 +399,9 @@ def test_files_grow_by_the_links_and_the_noise_of_rows(planted, tmp_path):
         sizes.append((tmp_path / "model").stat().st_size)
     rows = len(np.unique(planted.X[:, 0])) + len(np.unique(planted.X[:, 1]))
     numbers = rows * 5 * (3 + 1) + rows * 5 + 2 * rows  # links, noise, and who is in sets
-    precisions = 2 * 8 * 5 * (3 + 1) ** 2 + 8 * 11 * 201  # and quantiles of the errors
+    groups = 1 + planted.y.size // N_IN_GROUP  # all, and those in groups
+    assert groups > 2
+    precisions = 2 * 8 * 5 * (3 + 1) ** 2 + 8 * groups * 201  # and quantiles of the errors
     assert sizes[1] - sizes[0] == pytest.approx(4 * numbers + precisions, rel=0.2)  # the header has more names
 
 

@@ -6,8 +6,8 @@ from benchmarks import side_information
 from benchmarks.side_information import SIDES, cold_checks, draw_cold, drawn_within, measured, memory_of, solved_within
 
 from boundrec import BayesianMBMF, datasets
-from boundrec.solvers import links
-from boundrec.solvers.links import Links
+from boundrec.solvers import normal_equations
+from boundrec.solvers.normal_equations import NormalEquations
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +39,10 @@ def test_a_draw_is_measured_with_features_and_without(data):
 
 
 def test_the_tolerance_is_another_only_while_it_is_watched(data):
-    steps, solve = links.MOST_STEPS, Links._by_gradients
+    steps, solve = normal_equations.MOST_STEPS, NormalEquations._by_gradients
     model = BayesianMBMF(2, bounds=(1, 5), implicit="both", max_iter=3, random_state=0)
     predictions = []
-    for tolerance in (links.TOLERANCE, 1e-9, None):
+    for tolerance in (normal_equations.TOLERANCE, 1e-9, None):
         if tolerance is None:
             model.fit(data.pairs, data.rating)
         else:
@@ -52,7 +52,7 @@ def test_the_tolerance_is_another_only_while_it_is_watched(data):
         predictions.append(model.predict(data.pairs))
     assert np.array_equal(predictions[0], predictions[2])
     assert not np.array_equal(predictions[0], predictions[1])
-    assert (links.MOST_STEPS, Links._by_gradients) == (steps, solve)
+    assert (normal_equations.MOST_STEPS, NormalEquations._by_gradients) == (steps, solve)
 
 
 def test_sizes_and_strengths_are_those_of_each_side(data):
@@ -66,5 +66,5 @@ def test_only_models_with_sets_hold_matrices_of_links(data, monkeypatch):
     plain, sets = (memory_of(name, data) for name in ("ratings alone", "sets of both sides"))
     assert plain["matrices"] == plain["kept"] == 0
     entries = data.rating.size
-    assert sets["matrices"] > 2 * 3 * entries * 12  # both sides, three orders, an index and a number each
+    assert sets["matrices"] > 2 * 2 * entries * 12  # both sides, by row and by column, an index and a number each
     assert sets["kept"] == 3 * (120 + 90) * (side_information.FACTORS + 1) * 4

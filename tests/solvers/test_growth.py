@@ -132,7 +132,7 @@ def test_the_density_of_p_is_that_of_a_quadrature_over_the_noise(seed, prior):
     half[0] = 1.7
     weights, errors = rng.random(n) + 0.2, rng.normal(0, 2, n)
     growth = NoiseGrowth(half, weights, *prior)
-    squares = growth.squares(errors)
+    squares = growth.by_width(errors**2)
     found = [growth.log_density(p, squares) for p in (0.0, 0.37, 1.0)]
     wanted = [naive.growth_log_density(p, half, weights, errors, *prior) for p in (0.0, 0.37, 1.0)]
     assert np.allclose(np.diff(found), np.diff(wanted), rtol=1e-6, atol=1e-6)
@@ -149,7 +149,7 @@ def test_the_most_likely_p_is_near_that_of_the_noise(p):
     half, errors = widths_and_errors(np.random.default_rng(int(100 * p)), p)
     growth = NoiseGrowth(half, np.ones(len(half)))
     assert abs(growth.most_likely(errors) - p) < 0.1
-    densities = [growth.log_density(q, growth.squares(errors)) for q in np.linspace(0, 1, 101)]
+    densities = [growth.log_density(q, growth.by_width(errors**2)) for q in np.linspace(0, 1, 101)]
     assert growth.most_likely(errors) == pytest.approx(np.argmax(densities) / 100)
 
 
@@ -171,12 +171,12 @@ def test_slice_sampling_of_p_has_its_conditional_distribution(p, n):
     half, errors = widths_and_errors(rng, p, n)
     growth = NoiseGrowth(half, np.ones(n), 1.0, 1.0)
     grid = np.linspace(0, 1, 2001)
-    log_density = np.array([growth.log_density(q, growth.squares(errors)) for q in grid])
+    log_density = np.array([growth.log_density(q, growth.by_width(errors**2)) for q in grid])
     density = np.exp(log_density - log_density.max())
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     draws, present = [], 0.5
     for number in range(6000):
-        present = growth.draw(present, errors, rng)
+        present = growth.draw(present, errors**2, rng)
         if number % 6 == 5:
             draws.append(present)
     assert kstest(draws, lambda q: np.interp(q, grid, below / below[-1])).pvalue > 1e-3
@@ -185,7 +185,7 @@ def test_slice_sampling_of_p_has_its_conditional_distribution(p, n):
 def test_where_all_ranges_are_alike_p_is_uniform():
     rng, errors = np.random.default_rng(0), np.random.default_rng(1).standard_normal(50)
     growth = NoiseGrowth(np.full(50, 3.0), np.ones(50), 1.0, 1.0)
-    draws = [growth.draw(0.5, errors, rng) for _ in range(500)]
+    draws = [growth.draw(0.5, errors**2, rng) for _ in range(500)]
     assert kstest(draws, "uniform").pvalue > 1e-3
 
 
@@ -204,7 +204,7 @@ def test_the_noise_and_its_growth_have_their_prior_where_ratings_are_simulated_a
     p, variance, seen = 0.5, guess, []
     for number in range(24_000):
         errors = rng.standard_normal(6) * np.sqrt(variance / growth.weights(p))
-        p = growth.draw(p, errors, rng)
+        p = growth.draw(p, errors**2, rng)
         total = float(growth.weights(p) @ errors**2)
         variance = (total + prior * guess) / (2 * rng.gamma((counts.sum() + prior) / 2))
         if number % 24 == 23:

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 import naive
 from boundrec.data.ratings import Csr
 from boundrec.models.side_information import links_of
-from boundrec.solvers import Side, gibbs, links, row_noise
+from boundrec.solvers import Side, gibbs, normal_equations, row_noise
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE
 from boundrec.solvers.gibbs import Kept, KeptSide, RatingNoise, Sampler
 from boundrec.solvers.growth import NoiseGrowth
@@ -165,7 +165,7 @@ def sampler_at(model, start, rng):
     users, items = model.sides["users"], model.sides["items"]
     ones, noise = np.ones(len(USERS)), None
     if model.own_noise or model.growing:
-        rows = RowNoise(USERS, ITEMS, ones, 4, 2)
+        rows = RowNoise(users.csr, items.csr, ones)
         rows.of_users, rows.of_items = start["a"][0], start["b"][0]
         widths = NoiseGrowth(HALF_WIDTHS, ones, NOISE_ROWS, GUESS) if model.growing else None
         noise = RatingNoise(ones, BY_ITEM, widths, start["p"][0], rows if model.own_noise else None)
@@ -294,7 +294,7 @@ def geweke_scores(model, rng):
 @pytest.mark.parametrize("name", MODELS)
 def test_sweeps_and_simulated_ratings_in_turn_have_the_distribution_of_the_model(monkeypatch, name):
     if name == "who rated what and own noise":  # with the solver for many features
-        monkeypatch.setattr(links, "FEW", 0)
+        monkeypatch.setattr(normal_equations, "FEW", 0)
         monkeypatch.setattr(Links, "solved", partialmethod(Links.solved, tolerance=1e-9))
     scores = geweke_scores(MODELS[name](), np.random.default_rng(1))
     assert len(scores) > 40

@@ -13,9 +13,11 @@ from boundrec import BayesianMBMF
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models.fit import set_aside
 from boundrec.models.side_information import links_of, rated_sets
-from boundrec.solvers import kernels, links
-from boundrec.solvers.gibbs import draw_prior
-from boundrec.solvers.links import MOST_STEPS, TOLERANCE, Links, Sparse
+from boundrec.solvers import Side, kernels, normal_equations
+from boundrec.solvers.exact import HELD_SHARE
+from boundrec.solvers.gibbs import Prior, _as_chosen, draw_prior
+from boundrec.solvers.links import LinkDraw, Links
+from boundrec.solvers.normal_equations import MOST_STEPS, N_TURNS, TOLERANCE, NormalEquations, Sparse
 from boundrec.solvers.threads import RowPool
 
 POOL = RowPool(1, 0)
@@ -45,27 +47,28 @@ def test_products_of_sparse_matrices_equal_their_slow_twin(seed):
     assert np.allclose(out, naive.sparse_product(*matrix, dense), rtol=1e-12, atol=1e-14)
 
 
-@given(st.integers(0, 10_000), st.booleans())
-def test_both_ways_solve_the_dense_system(seed, by_gradients):
-    """Rows that nobody rated are not in it; strengths of groups are up to six decades apart."""
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0, 1, 3, 24]))
+def test_both_ways_solve_the_dense_system(seed, by_gradients, n_slow):
+    """Rows that nobody rated are not in it; strengths of groups are up to six decades apart. Any subspace does."""
     rng = np.random.default_rng(seed)
     n, width = int(rng.integers(1, 15)), int(rng.integers(1, 4))
     groups = rng.integers(1, 5, int(rng.integers(1, 4)))
     features = sparse(rng, n, groups.sum())
     rated = rng.random(n) < 0.7
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(links, "FEW", 0 if by_gradients else 64)
-        link = Links(features, groups, rated, width)
+    link = Links(features, groups, rated, width)
     link.strength = 10 ** rng.uniform(-3, 3, len(groups))
     right = rng.standard_normal((groups.sum(), width))
-    found = link.solved(right, POOL, 1e-13)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normal_equations, "FEW", 0 if by_gradients else 64)
+        patch.setattr(normal_equations, "N_SLOW", n_slow)
+        found = link.solved(right, POOL, 1e-13)
     wanted = naive.link_solution(features.toarray()[rated], np.repeat(link.strength, groups), right)
     assert np.allclose(found, wanted, rtol=1e-7, atol=1e-9 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("tolerance", [TOLERANCE, 1e-6])
 def test_gradients_end_where_every_column_is_as_near_as_asked_for(monkeypatch, tolerance):
-    monkeypatch.setattr(links, "FEW", 0)
+    monkeypatch.setattr(normal_equations, "FEW", 0)
     rng = np.random.default_rng(0)
     F = sparse(rng, 200, 80, 0.1)
     link = Links(F, [50, 30], np.ones(200, bool), 3)
@@ -80,15 +83,40 @@ def test_gradients_end_where_every_column_is_as_near_as_asked_for(monkeypatch, t
 @pytest.mark.parametrize("strength", [1e-300, 1e-12, 1.0, 1e300])
 def test_gradients_take_no_more_steps_than_they_may_and_end_in_numbers(monkeypatch, strength):
     """Columns that are all but the same, and no residual is near enough."""
-    monkeypatch.setattr(links, "FEW", 0)
+    monkeypatch.setattr(normal_equations, "FEW", 0)
     rng = np.random.default_rng(0)
     F = rng.standard_normal((300, 1)) + 1e-7 * rng.standard_normal((300, 150))
-    link, calls, times = Links(csr_array(F), [150], np.ones(300, bool), 2), [], Links._times
+    link = Links(csr_array(F), [150], np.ones(300, bool), 2)
     link.strength = np.array([strength])
-    monkeypatch.setattr(Links, "_times", lambda *all_of: calls.append(1) or times(*all_of))
+    calls = counted_products(monkeypatch)
     found = link.solved(rng.standard_normal((150, 2)), POOL, 0.0)
-    assert len(calls) <= 2 * MOST_STEPS
+    assert N_TURNS < len(calls) <= N_TURNS + 1 + MOST_STEPS
     assert np.isfinite(found).all()
+
+
+def test_gradients_outside_the_slow_directions_take_fewer_steps(monkeypatch):
+    """Sets that go with three tastes: the subspace is found in the first draw, and serves the others."""
+    rng = np.random.default_rng(0)
+    popular = rng.random((600, 300)) < np.exp(rng.standard_normal((600, 3)) @ rng.standard_normal((3, 300)) - 2)
+    F = csr_array(popular / np.sqrt(np.maximum(popular.sum(axis=1, keepdims=True), 1)))
+    right, steps = rng.standard_normal((300, 4)), {}
+    for n_slow in (0, 24):
+        monkeypatch.setattr(normal_equations, "N_SLOW", n_slow)
+        link = Links(F, [300], np.ones(600, bool), 4)
+        link.strength = np.array([1.0])
+        link.solved(right, POOL)
+        with pytest.MonkeyPatch.context() as patch:
+            calls = counted_products(patch)
+            link.solved(right, POOL)
+        steps[n_slow] = len(calls)
+    assert 0 < 2 * steps[24] <= steps[0]
+
+
+def counted_products(patch):
+    """A list that grows with every product by FᵀF from now on."""
+    calls, times = [], NormalEquations._gram_times
+    patch.setattr(NormalEquations, "_gram_times", lambda *all_of: calls.append(1) or times(*all_of))
+    return calls
 
 
 # --- draws --------------------------------------------------------------------------------------------------
@@ -97,7 +125,7 @@ def test_gradients_take_no_more_steps_than_they_may_and_end_in_numbers(monkeypat
 @pytest.mark.parametrize("by_gradients", [False, True])
 def test_links_and_strengths_have_their_conditional_distributions(monkeypatch, by_gradients):
     """B − E[B] in units of (FᵀF + Λ)⁻¹ ⊗ P⁻¹ is standard normal; each λ is Gamma given the B that it came with."""
-    monkeypatch.setattr(links, "FEW", 0 if by_gradients else 64)
+    monkeypatch.setattr(normal_equations, "FEW", 0 if by_gradients else 64)
     rng = np.random.default_rng(0)
     groups, rated = np.array([2, 1]), np.array([True, True, False, True, True])
     F, P = rng.standard_normal((5, 3)), np.array([[3.0, 1.2], [1.2, 2.0]])
@@ -281,7 +309,7 @@ def test_pairs_that_do_not_count_are_in_no_set(moving):
 def test_one_two_and_five_threads_give_the_same_bits(moving, monkeypatch, few):
     monkeypatch.setattr("boundrec.solvers.threads.INLINE_BELOW", 0)
     monkeypatch.setattr("boundrec.solvers.threads.SMALLEST_RANGE", 1)
-    monkeypatch.setattr(links, "FEW", few)
+    monkeypatch.setattr(normal_equations, "FEW", few)
     one, two, five = (BayesianMBMF(**SETTINGS, n_jobs=n).fit(*moving) for n in (1, 2, 5))
     for other in (two, five):
         assert_same_fit(one, other)
@@ -295,3 +323,29 @@ def test_going_on_is_the_same_chain_as_sampling_at_once(moving):
     model.set_params(max_iter=5).fit(*moving)
     assert model.objectives_ == at_once.objectives_
     assert np.allclose(model.predict(moving[0]), at_once.predict(moving[0]), rtol=1e-12)
+
+
+# --- strangers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("held", "weighted"), [(0, False), (1, True)])
+def test_were_all_ratings_of_strangers_half_of_what_they_are_off_on_average_is_made_good(held, weighted):
+    rng = np.random.default_rng(held)
+    rows, columns = np.nonzero(rng.random((6, 5)) < 0.6)
+    indptr, weights = np.searchsorted(rows, np.arange(7)), rng.uniform(0.5, 2, len(rows)) if weighted else np.empty(0)
+    csr = Csr(indptr, columns.astype(np.int32), rng.standard_normal(len(rows)), weights)
+    side = Side(csr, rng.uniform(0.5, 2, 6), np.zeros((6, 4)), held)
+    other = Side(csr, np.ones(5), rng.uniform(0.1, 1, (5, 4)), 1 - held)
+    prior = Prior(rng.standard_normal(3) * 0.1, np.eye(3))
+    link = LinkDraw(np.empty((0, 3)), np.empty(0), rng.standard_normal((2, 3)) * 0.1, spread=np.eye(3))
+
+    def off(draw):
+        stranger = np.insert(prior.mean + draw.typical.sum(axis=0), held, np.sqrt(HELD_SHARE))
+        errors = [csr.data[p] - side.radius[rows[p]] * stranger @ other.factors[columns[p]] for p in range(len(rows))]
+        return np.average(errors, weights=weights if weighted else None)
+
+    chosen = _as_chosen(link, prior, side, other)
+    assert off(chosen) == pytest.approx(off(link) / 2)
+    assert np.array_equal(np.delete(chosen.typical.ravel(), 3), np.delete(link.typical.ravel(), 3))  # the bias, by sets
+    moved = chosen.typical[-1, 0] - link.typical[-1, 0]
+    assert np.allclose(chosen.spread, np.eye(3) + moved**2 * np.outer([1, 0, 0], [1, 0, 0]))

@@ -19,15 +19,27 @@ def some_ratings(rng, n_users=5, n_items=4):
     return users, items, rng.uniform(0.2, 3.0, len(users)), rng.chisquare(1, len(users)) * 3
 
 
+def row_noise(users, items, counts, n_users, n_items):
+    """Noise of the rows of these ratings, which are in the order of users."""
+    order = np.lexsort((users, items))
+    by_user, by_item = in_rows(users, items, n_users), in_rows(items[order], users[order], n_items)
+    return RowNoise(by_user, by_item, counts)
+
+
+def in_rows(rows, columns, n_rows):
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))])
+    return Csr(indptr, columns.astype(np.int32), np.ones(len(rows)), np.empty(0))
+
+
 def test_rows_have_the_gamma_distribution_of_their_squared_errors():
     """Users given the items' present noise, items given what was just drawn for users; a row without ratings, too."""
     rng = np.random.default_rng(0)
     users, items, counts, squares = some_ratings(rng)
     n_users, n_items = 6, 4  # nobody has heard of user 5
-    noise, shares = RowNoise(users, items, counts, n_users, n_items), []
+    noise, shares = row_noise(users, items, counts, n_users, n_items), []
     for _ in range(3000):
         before = noise.of_items
-        noise.redraw(squares, rng)
+        noise.redraw(0.3 * squares, 0.3, rng)
         sums = np.bincount(users, counts, minlength=n_users), np.bincount(items, counts, minlength=n_items)
         rates = (
             naive.row_noise_rates(users, squares, before[items], USERS_ALIKE, n_users),
@@ -37,7 +49,10 @@ def test_rows_have_the_gamma_distribution_of_their_squared_errors():
         both = [stats.gamma.cdf(drawn[s] * rates[s], (alike[s] + sums[s]) / 2) for s in range(2)]
         shares.append(np.concatenate(both))
     assert min(stats.kstest(row, "uniform").pvalue for row in np.array(shares).T) > 1e-3
-    assert np.array_equal(noise.factors(), noise.of_users[users] * noise.of_items[items])
+    order = np.lexsort((users, items))
+    wanted = counts * noise.of_users[users] * noise.of_items[items]
+    assert noise.weights(counts) == pytest.approx(wanted, rel=1e-14)
+    assert noise.weights_by_item(counts[order]) == pytest.approx(wanted[order], rel=1e-14)
 
 
 def test_noise_of_rows_its_growth_and_the_variance_have_their_priors_where_ratings_are_simulated_anew():
@@ -50,9 +65,8 @@ def test_noise_of_rows_its_growth_and_the_variance_have_their_priors_where_ratin
     half, ones, guess, prior = np.array([0.02, 1.0, 50.0, 0.02, 1.0, 50.0]), np.ones(6), 0.7, 4.0
     csr = Csr(np.array([0, 3, 6]), items.astype(np.int32), ones, ones)
     by_user, by_item = (Side(csr, np.ones(n), np.zeros((n, 1))) for n in (2, 3))
-    noise = RatingNoise(
-        ones, np.arange(6), NoiseGrowth(half, ones, prior, guess), 0.5, RowNoise(users, items, ones, 2, 3)
-    )
+    rows = row_noise(users, items, ones, 2, 3)
+    noise = RatingNoise(ones, np.arange(6), NoiseGrowth(half, ones, prior, guess), 0.5, rows)
     noise.weigh(by_user, by_item)
     variance, seen, pool = guess, [], RowPool(1, 6)
     for _ in range(24_000):
@@ -96,7 +110,8 @@ def test_noise_of_rows_comes_on_top_of_what_widths_of_ranges_count(noise_of_fits
     noise, weights = noise_of_fits[-1]
     places = model.fitted_.ratings.positions(X)
     wanted = naive.share_weights(-HALF, HALF, np.ones(len(X)), noise.p)
-    assert np.allclose(weights[places], wanted * noise.rows.factors()[places], rtol=1e-9)
+    own = noise.rows.weights(np.ones(len(X)))
+    assert np.allclose(weights[places], wanted * own[places], rtol=1e-9)
     assert noise.p == growth or growth == "auto"
 
 

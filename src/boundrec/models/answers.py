@@ -15,7 +15,7 @@ import numpy as np
 from boundrec.arrays import Codes, Floats, Reals
 from boundrec.data.columns import Column
 from boundrec.data.ratings import LARGEST, Ends, Pairs
-from boundrec.models.fitted import Fitted, NoiseShape
+from boundrec.models.fitted import Fitted
 from boundrec.ranges import Ranges
 from boundrec.ranges.rules import Grid, PerItem, Rule
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS
@@ -90,11 +90,9 @@ def deviations(fitted: Fitted, pairs: Pairs) -> Floats | None:
 def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
     """The same on the scale that the model factorises."""
     std, shape = np.empty(len(pairs)), fitted.noise_shape
-    rows = None if shape is None else shape.deviations()[_row_of_shape(fitted, pairs)]
     for block, samples, within, noise in sampled(fitted, pairs):
-        own = noise.mean(axis=1) if rows is None else noise.mean(axis=1) * rows[block] ** 2
-        std[block] = np.sqrt(samples.var(axis=1) + within + own)
-    return std
+        std[block] = np.sqrt(samples.var(axis=1) + within + noise.mean(axis=1))
+    return std if shape is None else std * shape.deviations()[_row_of_shape(fitted, pairs)]
 
 
 def _row_of_shape(fitted: Fitted, pairs: Pairs) -> Codes:
@@ -110,8 +108,9 @@ def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
     """Quantiles of the rating of each pair, one column for each, inside the pair's range.
 
     The predictive distribution is a normal around each kept sample's prediction, all of them mixed. Behind a link, or
-    where rows have a noise of their own, it has the shape of the training errors' distribution around the prediction,
-    as far as it is noise: what is left open of rows is normal.
+    where rows have a noise of their own, it has the shape of the training errors' distribution around the prediction.
+    Whoever's errors are smaller than their noise says leaves less open in that proportion, too, for the noise is what
+    their row was found by.
     """
     shape, found = fitted.noise_shape, np.empty((len(pairs), len(wanted)))
     rows = None if shape is None else _row_of_shape(fitted, pairs)
@@ -119,22 +118,10 @@ def quantiles(fitted: Fitted, pairs: Pairs, wanted: Floats) -> Floats:
         if shape is None or rows is None:
             found[block] = mixture_quantiles(samples, np.sqrt(within[:, None] + noise), wanted)
         else:
-            places = _places(shape, rows[block], wanted, samples.var(axis=1) + within, noise.mean(axis=1))
-            found[block] = samples.mean(axis=1)[:, None] + places
+            spread = np.sqrt(samples.var(axis=1) + within + noise.mean(axis=1))
+            found[block] = samples.mean(axis=1)[:, None] + spread[:, None] * shape.places(wanted)[rows[block]]
     lower, upper = fitted.ranges.interval(pairs)
     return np.clip(fitted.ranges.scale.to_rating(found, pairs), lower[:, None], upper[:, None])
-
-
-def _places(shape: NoiseShape, rows: Codes, wanted: Floats, left_open: Floats, noise: Floats) -> Floats:
-    """Quantiles of the sum of a normal and of noise of a shape, a column for each: between theirs, by variance."""
-    from scipy.special import ndtri
-
-    own = shape.deviations()[rows]
-    noise = noise * own**2
-    spread = np.sqrt(left_open + noise)
-    share = (noise / np.maximum(left_open + noise, np.finfo(float).tiny))[:, None]
-    by_noise = shape.places(wanted)[rows] / np.maximum(own, np.finfo(float).tiny)[:, None]
-    return np.asarray(spread[:, None] * (share * by_noise + (1 - share) * ndtri(wanted)))
 
 
 def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Floats, Floats]]:

@@ -670,9 +670,9 @@ def _known(value: T | None) -> T:
 
 def _row_noise(ratings: Ratings, telling: Bools) -> RowNoise:
     """Noise of each row's own; ratings that say nothing, such as those in ranges of no width, are not counted."""
-    weights, pairs = ratings.by_user.weights, ratings.pairs()
+    weights = ratings.by_user.weights
     counts = np.where(telling, weights if weights.size else 1.0, 0.0)
-    return RowNoise(pairs.users, pairs.items, counts, ratings.n_users, ratings.n_items)
+    return RowNoise(ratings.by_user, ratings.by_item, counts)
 
 
 def _with_noise(ranges: Ranges, noise: RatingNoise | None, kept: Kept) -> tuple[Ranges, Floats]:

@@ -2,7 +2,7 @@
 
 A normal does where the noise is one for all. Where every user has a noise of their own, those who rate at random are
 drawn towards the others by the prior, and their errors are not normal: they lie at both ends of the range. So errors
-are told by their quantiles, in each tenth of their users.
+are told by their quantiles, in each of up to forty groups of users.
 
 Somebody's errors have a part in how noisy they are found to be, and would look smaller beside that than others will.
 So every rating is measured by the noise that the other half of its user's ratings tell, with half of the prior's
@@ -19,7 +19,9 @@ from boundrec.models import answers
 from boundrec.models.fitted import Fitted, NoiseShape
 from boundrec.solvers.row_noise import USERS_ALIKE, expected
 
-N_GROUPS, N_QUANTILES = 10, 201
+N_QUANTILES = 201
+#: As many groups of users as have so many errors each to tell quantiles from, but no more than that.
+N_IN_GROUP, MOST_GROUPS = 200, 40
 #: No error is taken for larger, in standard deviations of the noise: by weights of any size it might be, unsquared.
 FARTHEST = 1e100
 
@@ -37,10 +39,13 @@ def shape_of_noise(fitted: Fitted) -> NoiseShape:
     errors, users = np.clip(errors[counts], -FARTHEST, FARTHEST), pairs.users[counts]
     told = _told_by_others(errors, users, len(fitted.users.ids))
     errors = _in_units(errors * np.sqrt(told))
-    shares = np.linspace(0, 1, N_GROUPS + 1)[1:-1]
+    n_groups = min(max(errors.size // N_IN_GROUP, 1), MOST_GROUPS)
+    shares = np.linspace(0, 1, n_groups + 1)[1:-1]
     group = np.searchsorted(np.quantile(told, shares), told)
     of_all = _quantiles(errors)
-    of_groups = [_quantiles(errors[group == one]) if (group == one).any() else of_all for one in range(N_GROUPS)]
+    if n_groups == 1:
+        return NoiseShape(of_all[None, :], np.empty(0))
+    of_groups = [_quantiles(errors[group == one]) if (group == one).any() else of_all for one in range(n_groups)]
     return NoiseShape(np.array([of_all, *of_groups]), np.quantile(fitted.users.mean_steadiness()[users], shares))
 
 

@@ -25,6 +25,9 @@ from boundrec.solvers.threads import RowPool
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
 PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
 TINY = float(np.finfo(float).tiny)
+#: How far a stranger's bias goes towards where ratings of all would be right on average, were all strangers: chosen on
+#: ratings of users and items that were left out of training data (docs/features.md).
+AS_CHOSEN = 0.5
 #: Stands for rows whose prior mean is the same for all.
 NO_SHIFTS: Floats = np.empty((0, 0))
 
@@ -71,12 +74,35 @@ def sample_side(
     links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
     draws = draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool))
     link = links.drawn(pool)
+    if links.sets and (with_means or not rated.all()):
+        link = _as_chosen(link, prior, side, other)
     typical = Prior(prior.mean + link.typical.sum(axis=0), prior.precision)
     if link.spread is not None:
         wider: Floats = np.linalg.inv(np.linalg.inv(prior.precision) + link.spread).astype(np.float64)
         typical = typical._replace(precision=(wider + wider.T) / 2)
     draws = draws._replace(prior=typical, link=link, precision=prior.precision)
     return draws if rated.all() or not links.sets else _with_cold(draws, side, other, precision, pool, rng)
+
+
+def _as_chosen(link: LinkDraw, prior: Prior, side: Side, other: Side) -> LinkDraw:
+    """The same, with a typical row whose set is not known half-way to what ratings are.
+
+    People rate what they like. Of somebody with ratings their set tells that, of a stranger nothing does: were all
+    ratings those of strangers, they would be predicted too low on average. Where between the two a stranger is, is left
+    open, too.
+    """
+    assert link.spread is not None
+    csr = side.csr
+    weights = (csr.weights if csr.weights.size else 1.0) * np.repeat(side.radius, np.diff(csr.indptr))
+    met = np.bincount(csr.indices, weights, len(other.factors)) / weights.sum()
+    wanted = float(csr.data @ (csr.weights if csr.weights.size else np.ones(csr.data.size))) / weights.sum()
+    held, others = held_by(side), np.einsum("j,jk->k", met, other.factors)
+    row = np.insert(prior.mean + link.typical.sum(axis=0), held, np.sqrt(HELD_SHARE))
+    moved = AS_CHOSEN * (wanted - float(row @ others)) / others[1 - held]
+    typical, spread = link.typical.copy(), link.spread.copy()
+    typical[-1, 0] += moved
+    spread[0, 0] += moved**2
+    return link._replace(typical=typical, spread=spread)
 
 
 def _with_cold(
@@ -208,27 +234,34 @@ class RatingNoise:
         rows: RowNoise | None = None,
     ) -> None:
         self.widths, self.p, self.rows = widths, p, rows
-        self._weights, self._order = weights, order
+        self._weights, self._weights_by_item, self._order = weights, weights[order], order
 
-    def redraw(self, users: Side, items: Side, variance: float, pool: RowPool, rng: np.random.Generator) -> None:
-        """Draw whatever it is that ratings differ in, given both sides, and weigh the ratings by it."""
+    def redraw(self, users: Side, items: Side, variance: float, pool: RowPool, rng: np.random.Generator) -> float:
+        """Draw whatever it is that ratings differ in, given both sides, and weigh the ratings by it.
+
+        Returns their squared errors as they then count, added up.
+        """
         from boundrec.solvers.kernels import rating_errors
 
         csr = users.csr
-        errors = np.empty(csr.data.size)
-        pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, errors)
+        squares = np.empty(csr.data.size)
+        pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, squares)
+        squares *= squares
         if self.rows is not None:
-            self.rows.redraw(self._by_width() * errors**2 / variance, rng)
+            self.rows.redraw(squares * self._by_width(), variance, rng)
         if self.widths is not None:  # last: with the variance integrated out, which nothing may use before it is drawn
-            own = errors if self.rows is None else errors * np.sqrt(self.rows.factors())
-            self.p = self.widths.draw(self.p, own, rng)
+            self.p = self.widths.draw(self.p, squares if self.rows is None else self.rows.weights(squares), rng)
         self.weigh(users, items)
+        return float(np.einsum("p,p->", users.csr.weights, squares))
 
     def weigh(self, users: Side, items: Side) -> None:
         """Weigh the ratings of both sides by what was drawn."""
-        weights = self._by_width() if self.rows is None else self._by_width() * self.rows.factors()
-        users.csr = users.csr._replace(weights=weights)
-        items.csr = items.csr._replace(weights=weights[self._order])
+        by_user = self._by_width()
+        by_item = self._weights_by_item if self.widths is None else by_user[self._order]
+        if self.rows is not None:
+            by_user, by_item = self.rows.weights(by_user), self.rows.weights_by_item(by_item)
+        users.csr = users.csr._replace(weights=by_user)
+        items.csr = items.csr._replace(weights=by_item)
 
     def go_on(self, draw: NoiseDraw) -> None:
         """Start from what was drawn before."""
@@ -295,10 +328,10 @@ class Sampler:
             of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means)
             users.factors = of_users.rows
             if self.noise is not None:
-                self.noise.redraw(users, items, self.variance, pool, rng)
-            csr = users.csr
-            pool.run(squared_errors, csr.indptr, csr, users.factors, items.factors, errors)
-            total = float(errors.sum())
+                total = self.noise.redraw(users, items, self.variance, pool, rng)
+            else:
+                pool.run(squared_errors, users.csr.indptr, users.csr, users.factors, items.factors, errors)
+                total = float(errors.sum())
             self.variance = max((total + prior) / (2.0 * float(rng.gamma((self._counted + PRIOR_NOISE) / 2))), TINY)
             self.n_swept = sweep
             noise = NoiseDraw(self.variance) if self.noise is None else self.noise.drawn(self.variance)
@@ -336,7 +369,7 @@ class KeptSide:
             self._spread += draws.spread
         self._priors.append(draws.prior)
         if draws.link is not None:
-            self.links.append(draws.link)
+            self.links.append(draws.link.of_type(self._factors.dtype))
             self.precisions.append(_given(draws.precision))
 
     def alone(self, draws: Draws) -> KeptSide:

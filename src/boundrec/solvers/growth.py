@@ -49,9 +49,9 @@ class NoiseGrowth:
         levels = np.where(self._wide, np.exp((2 - 2 * p) * self._log), 0.0) / self.mean_weight(p)
         return np.asarray(self._own * levels[self._place])
 
-    def squares(self, errors: Floats) -> Floats:
-        """Σ c e² over the ratings of each width: all that p depends on."""
-        return np.asarray(np.bincount(self._place, self._own * errors**2), np.float64)
+    def by_width(self, squares: Floats) -> Floats:
+        """Σ c e² over the ratings of each width: all that p depends on; ``squares`` are the e²."""
+        return np.asarray(np.bincount(self._place, self._own * squares), np.float64)
 
     def log_density(self, p: float, squares: Floats) -> float:
         """The formula above."""
@@ -63,12 +63,12 @@ class NoiseGrowth:
 
     def most_likely(self, errors: Floats) -> float:
         """The p with the highest density, to a hundredth."""
-        squares, candidates = self.squares(errors), np.linspace(LEAST, MOST, STEPS + 1)
+        squares, candidates = self.by_width(errors**2), np.linspace(LEAST, MOST, STEPS + 1)
         return float(candidates[np.argmax([self.log_density(p, squares) for p in candidates])])
 
-    def draw(self, p: float, errors: Floats, rng: np.random.Generator) -> float:
-        """p from its conditional, by one step of slice sampling from the present one (Neal 2003)."""
-        squares = self.squares(errors)
+    def draw(self, p: float, squares: Floats, rng: np.random.Generator) -> float:
+        """p from its conditional given each e², by one step of slice sampling from the present one (Neal 2003)."""
+        squares = self.by_width(squares)
         level = self.log_density(p, squares) - rng.exponential()
         low, high = LEAST, MOST
         for _ in range(MOST_STEPS):

@@ -7,41 +7,23 @@ group of features, and given the rows
 
     (FᵀF + Λ) B = Fᵀ(X − m + E₁) + Λ^½ E₂,   rows of E₁ and E₂ ~ N(0, P⁻¹)
 
-is a draw of it: few features by Cholesky, many by conjugate gradients on all columns at once.
+is a draw of it (:mod:`boundrec.solvers.normal_equations` solves the system).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from boundrec.arrays import Bools, Floats
+from boundrec.solvers.normal_equations import TOLERANCE, NormalEquations, Sparse
 from boundrec.solvers.threads import RowPool
 
 #: The λ that links start from: as strong as so many rows.
 FIRST_STRENGTH = 5.0
-#: Up to so many features the system is factorised, once for each draw.
-FEW = 64
-#: Conjugate gradients end where the residual of every column has fallen to this share of its right side, or after so
-#: many steps. A draw need not be nearer: what a closer one changes is far below its own spread.
-TOLERANCE, MOST_STEPS = 3e-2, 100
-
-
-class Sparse(NamedTuple):
-    """A sparse matrix in row order, as kernels take it."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    values: Floats
-
-    @classmethod
-    def of(cls, matrix: csr_array) -> Sparse:
-        """From SciPy's."""
-        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float64))
 
 
 class LinkDraw(NamedTuple):
@@ -56,6 +38,11 @@ class LinkDraw(NamedTuple):
     typical: Floats
     alone: Floats | None = None
     spread: Floats | None = None
+
+    def of_type(self, dtype: Any) -> LinkDraw:
+        """The same with its matrices as a model keeps them."""
+        alone = None if self.alone is None else self.alone.astype(dtype)
+        return self._replace(matrix=self.matrix.astype(dtype), alone=alone)
 
 
 class Links:
@@ -79,32 +66,31 @@ class Links:
         self, features: csr_array, groups: Sequence[int], rated: Bools, width: int, sets: bool = False
     ) -> None:
         self.rated, self._groups = rated, np.asarray(groups)
-        learnt_from = features[rated]
-        self._all, self._rows = Sparse.of(features), Sparse.of(learnt_from)
-        self._columns = Sparse.of(learnt_from.T.tocsr())
+        learnt_from = features if rated.all() else features[rated]
+        rows = Sparse.of(learnt_from)
+        self._all = rows if rated.all() else Sparse.of(features)
+        self._system = NormalEquations(rows, Sparse.of(learnt_from.T.tocsr()))
         n = features.shape[1]
         self._group = np.repeat(np.arange(len(groups)), groups)
-        self._squares = np.bincount(self._rows.indices, self._rows.values**2, minlength=n)
         n_told = n - groups[-1] if sets else n
         self._weights = telling(learnt_from[:, n_told:]) if sets else np.ones(learnt_from.shape[0])
         self._means = learnt_from.T @ self._weights / max(len(self._weights), 1)
-        self._gram = (learnt_from.T @ learnt_from).toarray() if n <= FEW else None
         self.sets, self._n_told, self._regression = sets, n_told, None
         if sets and n_told:
             self._told = Sparse.of(features[:, :n_told])
             weighed = csr_array(diags_array(np.sqrt(self._weights)) @ learnt_from[:, :n_told])
-            self._regression = Links(weighed, groups[:-1], np.ones(len(self._weights), bool), width)
+            self._regression = NormalEquations(Sparse.of(weighed), Sparse.of(weighed.T.tocsr()))
         self.strength, self.matrix = np.full(len(groups), FIRST_STRENGTH), np.zeros((n, width))
 
     def shifts(self, pool: RowPool) -> Floats:
         """F B: where the link moves the prior mean of each row."""
-        return self._times(self._all, self.matrix, pool)
+        return self._all.times(self.matrix, pool)
 
     def shifts_alone(self, draw: LinkDraw, pool: RowPool) -> Floats:
         """With sets: where features alone move the prior mean of each row beside that of a typical one."""
         if draw.alone is None or not len(draw.alone):
             return np.zeros((len(self.rated), self.matrix.shape[1]))
-        return np.asarray(self._times(self._told, draw.alone, pool) - draw.typical[:-1].sum(axis=0))
+        return np.asarray(self._told.times(draw.alone, pool) - draw.typical[:-1].sum(axis=0))
 
     def drawn(self, pool: RowPool) -> LinkDraw:
         """What was drawn last."""
@@ -119,14 +105,14 @@ class Links:
         Where sets move the rated rows is regressed on the features, for these may go with the sets: then they say more
         of a row without a set than of one with it.
         """
-        by_sets, alone = self._times(self._rows, self.matrix, pool), self.matrix[: self._n_told]
+        by_sets, alone = self._system.rows.times(self.matrix, pool), self.matrix[: self._n_told]
         if self._regression is not None:
-            by_sets -= self._times(self._told, alone, pool)[self.rated]
+            by_sets -= self._told.times(alone, pool)[self.rated]
         by_sets = np.sqrt(self._weights)[:, None] * (by_sets - draw.typical[-1])
         spread = np.einsum("ni,nj->ij", by_sets, by_sets) / max(len(by_sets), 1)
         if self._regression is not None:
-            right = self._times(self._regression._columns, by_sets, pool)
-            alone = alone + self._regression.solved(right, pool)
+            right = self._regression.columns.times(by_sets, pool)
+            alone = alone + self._regression.solved(right, np.full(self._n_told, FIRST_STRENGTH), pool)
         return draw._replace(alone=alone, spread=spread)
 
     def scatter(self) -> tuple[Floats, int]:
@@ -138,7 +124,7 @@ class Links:
         """Draw B given the rated rows less the prior's mean, X − m, and P; then the strengths given B."""
         root: Floats = np.linalg.cholesky(precision).astype(np.float64, copy=False)
         noise = _coloured(root, rng.standard_normal(apart.shape))
-        right = self._times(self._columns, apart + noise, pool)
+        right = self._system.columns.times(apart + noise, pool)
         right += np.sqrt(self._each())[:, None] * _coloured(root, rng.standard_normal(self.matrix.shape))
         self.matrix = self.solved(right, pool)
         sizes = np.einsum("fi,ij,fj->f", self.matrix, precision, self.matrix)
@@ -148,45 +134,11 @@ class Links:
 
     def solved(self, right: Floats, pool: RowPool, tolerance: float = TOLERANCE) -> Floats:
         """The solution of (FᵀF + Λ) B = right."""
-        if self._gram is not None:
-            from scipy.linalg import cho_factor, cho_solve
-
-            return np.asarray(cho_solve(cho_factor(self._gram + np.diag(self._each())), right))
-        return self._by_gradients(right, pool, tolerance)
-
-    def _by_gradients(self, right: Floats, pool: RowPool, tolerance: float) -> Floats:
-        """Conjugate gradients on every column, preconditioned by the diagonal.
-
-        Sums over rows are einsum's plain loops: threaded products would change bits with the number of threads.
-        """
-        each = self._each()[:, None]
-        diagonal = self._squares[:, None] + each
-        solution, residual = np.zeros_like(right), right.copy()
-        direction = residual / diagonal
-        agreement = _column_products(residual, direction)
-        enough = tolerance**2 * _column_products(right, right)
-        for _ in range(MOST_STEPS):
-            if np.all(_column_products(residual, residual) <= enough):
-                break
-            image = self._times(self._columns, self._times(self._rows, direction, pool), pool) + each * direction
-            step = _ratio(agreement, _column_products(direction, image))
-            solution += step * direction
-            residual -= step * image
-            scaled = residual / diagonal
-            before, agreement = agreement, _column_products(residual, scaled)
-            direction = scaled + _ratio(agreement, before) * direction
-        return solution
+        return self._system.solved(right, self._each(), pool, tolerance)
 
     def _each(self) -> Floats:
         """The strength of each feature."""
         return np.asarray(self.strength[self._group])
-
-    def _times(self, matrix: Sparse, dense: Floats, pool: RowPool) -> Floats:
-        from boundrec.solvers.kernels import sparse_products
-
-        out = np.empty((len(matrix.indptr) - 1, dense.shape[1]))
-        pool.run(sparse_products, matrix.indptr, matrix, np.ascontiguousarray(dense), out)
-        return out
 
 
 def telling(sets: csr_array) -> Floats:
@@ -201,17 +153,5 @@ def telling(sets: csr_array) -> Floats:
 
 
 def _coloured(root: Floats, noise: Floats) -> Floats:
-    """Rows of N(0, P⁻¹) from standard normal ones, P = L Lᵀ."""
-    from scipy.linalg import solve_triangular
-
-    return np.asarray(solve_triangular(root.T, noise.T, lower=False).T)
-
-
-def _column_products(left: Floats, right: Floats) -> Floats:
-    products: Floats = np.einsum("ij,ij->j", left, right)
-    return products
-
-
-def _ratio(over: Floats, under: Floats) -> Floats:
-    """Column by column; a column that is solved already stays where it is."""
-    return np.divide(over, under, out=np.zeros_like(over), where=under > 0)
+    """Rows of N(0, P⁻¹) from standard normal ones, P = L Lᵀ; by plain loops, as threads of BLAS cost more than that."""
+    return np.asarray(np.einsum("ni,ij->nj", noise, np.linalg.inv(root)))

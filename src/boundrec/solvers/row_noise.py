@@ -11,8 +11,12 @@ so that the weights of the ratings are c_ij a_i b_j, and nothing else in the sam
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from boundrec.arrays import Codes, Floats
+from boundrec.arrays import Floats
+from boundrec.data.ratings import Csr
+
+Numbers = NDArray[np.int32]
 
 #: ν of users and of items: how many ratings the guess that a row is like all others counts for.
 USERS_ALIKE, ITEMS_ALIKE = 20.0, 50.0
@@ -32,28 +36,50 @@ class RowNoise:
 
     Parameters
     ----------
-    users, items
-        The user and the item of each rating, by their numbers.
+    by_user, by_item
+        The ratings, in either order.
     counts
-        What each rating counts by itself: as so many ratings.
+        What each rating counts by itself, in the order of users: as so many ratings.
     """
 
-    def __init__(self, users: Codes, items: Codes, counts: Floats, n_users: int, n_items: int) -> None:
-        self._users, self._items = users, items
-        self._n_users: Floats = np.bincount(users, counts, minlength=n_users).astype(np.float64)
-        self._n_items: Floats = np.bincount(items, counts, minlength=n_items).astype(np.float64)
-        self.of_users, self.of_items = np.ones(n_users), np.ones(n_items)
+    def __init__(self, by_user: Csr, by_item: Csr, counts: Floats) -> None:
+        self._users, self._items = by_user.row_of_entry(), by_user.indices
+        self._by_item = by_item.row_of_entry(), by_item.indices
+        self._n_users: Floats = by_user.sum_rows(counts)
+        self._n_items: Floats = np.bincount(self._items, counts, by_item.indptr.size - 1).astype(np.float64)
+        self.of_users, self.of_items = np.ones(len(self._n_users)), np.ones(len(self._n_items))
 
-    def factors(self) -> Floats:
-        """a_i b_j of each rating."""
-        return np.asarray(self.of_users[self._users] * self.of_items[self._items])
+    def weights(self, counts: Floats) -> Floats:
+        """c_ij a_i b_j of each rating, given its own c, in the order of users."""
+        return _weights(self._users, self._items, counts, self.of_users, self.of_items)
 
-    def redraw(self, squares: Floats, rng: np.random.Generator) -> None:
-        """Draw the a_i, then the b_j, given α c_ij e_ij² of each rating."""
-        self.of_users = _drawn(self._users, self._n_users, squares * self.of_items[self._items], USERS_ALIKE, rng)
-        self.of_items = _drawn(self._items, self._n_items, squares * self.of_users[self._users], ITEMS_ALIKE, rng)
+    def weights_by_item(self, counts: Floats) -> Floats:
+        """The same in the order of items."""
+        return _weights(*self._by_item, counts, self.of_items, self.of_users)
+
+    def redraw(self, squares: Floats, variance: float, rng: np.random.Generator) -> None:
+        """Draw the a_i, then the b_j, given c_ij e_ij² of each rating and the overall variance 1/α."""
+        totals = _totals(self._users, self._items, squares, self.of_items, len(self._n_users))
+        self.of_users = _drawn(self._n_users, totals / variance, USERS_ALIKE, rng)
+        totals = _totals(self._items, self._users, squares, self.of_users, len(self._n_items))
+        self.of_items = _drawn(self._n_items, totals / variance, ITEMS_ALIKE, rng)
 
 
-def _drawn(rows: Codes, n: Floats, squares: Floats, alike: float, rng: np.random.Generator) -> Floats:
-    total = np.bincount(rows, squares, minlength=len(n))
-    return np.clip(rng.standard_gamma((alike + n) / 2) * 2 / (alike + total), 1 / STEADIEST, STEADIEST)
+def _weights(rows: Numbers, columns: Numbers, counts: Floats, of_rows: Floats, of_columns: Floats) -> Floats:
+    from boundrec.solvers.sampling_kernels import weigh_by_both
+
+    weights = np.empty(len(counts))
+    weigh_by_both(rows, columns, counts, of_rows, of_columns, weights)
+    return weights
+
+
+def _totals(rows: Numbers, columns: Numbers, squares: Floats, factors: Floats, n_rows: int) -> Floats:
+    from boundrec.solvers.sampling_kernels import add_by_row
+
+    totals = np.zeros(n_rows)
+    add_by_row(rows, columns, squares, factors, totals)
+    return totals
+
+
+def _drawn(n: Floats, squares: Floats, alike: float, rng: np.random.Generator) -> Floats:
+    return np.clip(rng.standard_gamma((alike + n) / 2) * 2 / (alike + squares), 1 / STEADIEST, STEADIEST)

@@ -286,3 +286,20 @@ def sample_rows(csr, fixed, radius, prior, noise, key, out, start, stop):
             for k in range(n_factors):
                 means[i, k] = r * x[k]
             spreads[i] *= r * r
+
+
+# --- noise of rows' own ---------------------------------------------------------------------------------------
+
+
+@compiled
+def add_by_row(rows, columns, squares, factors, out):
+    """Add s_ij f_j of each rating to out_i, in their order: in one thread, as ratings of a row may lie anywhere."""
+    for p in range(rows.shape[0]):
+        out[rows[p]] += squares[p] * factors[columns[p]]
+
+
+@compiled
+def weigh_by_both(rows, columns, counts, of_rows, of_columns, out):
+    """out_ij = c_ij a_i b_j of each rating."""
+    for p in range(rows.shape[0]):
+        out[p] = counts[p] * (of_rows[rows[p]] * of_columns[columns[p]])
