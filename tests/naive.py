@@ -515,3 +515,40 @@ def explained_inner(ratings, weights, rated, variance, radius, item, mean, preci
         parts.append(radius * item @ moved)
     parts += [radius * item @ np.linalg.inv(A) @ precision @ shift for shift in shifts]
     return usual, np.array(parts)
+
+
+def all_pairs_loss(C, p, alpha, ridge, W, H):
+    """Least squares over all pairs, term by term; C has a confidence where somebody chose something, else 0.
+
+    N counts the users who chose something, and n the confidence of a row.
+    """
+    N = np.count_nonzero(C.any(axis=1))
+    total = 0.0
+    for i, w in enumerate(W):
+        for j, h in enumerate(H):
+            total += C[i, j] * (1 - w @ h) ** 2 + alpha * p[j] * (w @ h) ** 2
+    for i, w in enumerate(W):
+        total += ridge * (alpha * p.sum() + C[i].sum()) * (w @ w)
+    for j, h in enumerate(H):
+        total += ridge * (alpha * p[j] * N + C[:, j].sum()) * (h @ h)
+    return total
+
+
+def all_pairs_row(c, p, alpha, ridge, H):
+    """A and b of one user's row, from every pair: an observed one asks for 1 by c, and every one for 0 by alpha p."""
+    A = ridge * (alpha * p.sum() + c.sum()) * np.eye(H.shape[1])
+    b = np.zeros(H.shape[1])
+    for j, h in enumerate(H):
+        A += (c[j] + alpha * p[j]) * np.outer(h, h)
+        b += c[j] * h
+    return A, b
+
+
+def all_pairs_item_row(c, own_p, alpha, ridge, W, n_users):
+    """The same of one item's row."""
+    A = ridge * (alpha * own_p * n_users + c.sum()) * np.eye(W.shape[1])
+    b = np.zeros(W.shape[1])
+    for i, w in enumerate(W):
+        A += (c[i] + alpha * own_p) * np.outer(w, w)
+        b += c[i] * w
+    return A, b

@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.fuzz_cases.oracles import REFUSED, BrokenRuleError, Witness, require
 from benchmarks.fuzz_cases.values import NO_PAIRS, ODD, PAIRS, Rng, chance, pick, some_ids
 from boundrec.models.bounded import BoundedModel
+from boundrec.models.implicit import ImplicitMBMF
 from boundrec.ranges import check_bounds
 
 #: Cosines of float32 factors may pass 1 by rounding.
@@ -20,6 +21,8 @@ def promised_ends(model: Any) -> tuple[float, float]:
     """The declared ends that a model keeps predictions within; an infinite one is not promised."""
     if model.fitted_.rule is not None:  # ranges of pairs' own, which are looked at there
         return -np.inf, np.inf
+    if isinstance(model, ImplicitMBMF):
+        return -1.0, 1.0
     low, high = check_bounds(model.bounds)
     low, high = -np.inf if low is None else low, np.inf if high is None else high
     if not isinstance(model, BoundedModel):

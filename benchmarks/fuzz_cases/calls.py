@@ -121,7 +121,7 @@ def some_model(rng: Rng, data: Data, share_odd: float) -> Any:
         settings["random_state"] = pick(rng, [np.random.default_rng(0), np.random.RandomState(0)])
     if chance(rng, 0.1):
         settings["n_jobs"] = 2
-    return model_class(**settings)
+    return model_class(**{name: value for name, value in settings.items() if name in names})
 
 
 def _kept_of(settings: dict[str, Any]) -> dict[str, Any]:
@@ -195,7 +195,8 @@ def second_attempt(witness: Witness, model: Any, rng: Rng) -> Any:
     """After a refusal, ordinary data under the class's own settings must be fitted."""
     if not chance(rng, 0.3):
         return None
-    model = type(model)(2, bounds=(1, 5), max_iter=2, n_jobs=1, random_state=0)
+    bounds = {"bounds": (1, 5)} if "bounds" in model.get_params() else {}
+    model = type(model)(2, max_iter=2, n_jobs=1, random_state=0, **bounds)
     ratings = rng.integers(1, 6, 12).astype(float)
     pairs = [(user, item) for user in range(3) for item in range(4)]
     require(
@@ -247,7 +248,7 @@ def refitting(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
 
 def folding_in(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     """A view for new users or items; the model stays as it was."""
-    if not isinstance(model, TakesNewRatings):
+    if not isinstance(model, TakesNewRatings | boundrec.ImplicitMBMF):
         return
     axis = pick(rng, ["users", "items"])
     data = _new_data(rng, model, axis)
@@ -264,7 +265,7 @@ def folding_in(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
 
 def more_ratings(witness: Witness, model: Any, rng: Rng, folder: Path) -> None:
     """Ratings that come after the fit; refused, they leave the model as it was."""
-    if not isinstance(model, TakesNewRatings):
+    if not isinstance(model, TakesNewRatings | boundrec.ImplicitMBMF):
         return
     data = _new_data(rng, model, pick(rng, ["users", "items", "both"]))
     before, bits = dict(vars(model)), _bits(model)

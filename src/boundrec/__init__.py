@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from boundrec.data.ratings import Ratings
     from boundrec.model_file import load
     from boundrec.models.bayesian import BayesianMBMF
+    from boundrec.models.implicit import ImplicitMBMF
     from boundrec.models.mbmf import MBMF
     from boundrec.ranges.profiles import magnitudes_from_features, magnitudes_from_graph
     from boundrec.ranges.rules import PerItem, PerPair, PerUser
@@ -33,6 +34,7 @@ __all__ = [
     "BoundedSVD",
     "CCDPlusPlus",
     "Graph",
+    "ImplicitMBMF",
     "PerItem",
     "PerPair",
     "PerUser",

@@ -22,6 +22,8 @@ class Entry(NamedTuple):
     command: str
     #: What the command sets where nothing else is asked for.
     settings: Mapping[str, Any] = MappingProxyType({})
+    #: What it learns from: "ratings", or "clicks", which need no column of ratings.
+    learns: str = "ratings"
 
     def load(self) -> Any:
         """The class, imported when it is asked for: ``boundrec --help`` need not wait for SciPy."""
@@ -31,6 +33,7 @@ class Entry(NamedTuple):
 MODELS = (
     Entry("BayesianMBMF", "boundrec.models.bayesian", "bayesian"),
     Entry("MBMF", "boundrec.models.mbmf", "mbmf"),
+    Entry("ImplicitMBMF", "boundrec.models.implicit", "implicit", learns="clicks"),
     Entry("MF", "boundrec.rivals.mf", "mf", _SGD),
     Entry("NMF", "boundrec.rivals.nmf", "nmf"),
     Entry("CCDPlusPlus", "boundrec.rivals.ccdpp", "ccd++"),
@@ -53,3 +56,14 @@ def entry_of_command(name: str) -> Entry:
 def command_name(model: Any) -> str:
     """What the command calls this kind of model."""
     return next(one.command for one in MODELS if one.name == type(model).__name__)
+
+
+def learns_clicks(*commands: str) -> bool:
+    """Whether models, by what the command calls them, all learn from who chose what: then there need be no ratings."""
+    return all(entry_of_command(name).learns == "clicks" for name in commands)
+
+
+def is_of_clicks(model: Any) -> bool:
+    """Whether this is a model of clicks."""
+    known = entry(type(model).__name__)
+    return known is not None and known.learns == "clicks"

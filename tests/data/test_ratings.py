@@ -628,7 +628,7 @@ def test_bad_weights_are_refused(weights, kind, words):
 @pytest.mark.parametrize("X", [PAIRS[:1], sp.csr_array([[1.0]]), Ratings.from_pairs([(1, 2)], [3])])
 def test_an_unknown_duplicates_rule_is_refused(X):
     y = [1] if isinstance(X, list) else None
-    assert "('raise', 'last', 'mean'), not 'sum'" in refusal(ValueError, X, y, duplicates="sum")
+    assert "('raise', 'last', 'mean', 'sum'), not 'add'" in refusal(ValueError, X, y, duplicates="add")
 
 
 def test_a_ratings_with_weights_from_outside_is_refused():

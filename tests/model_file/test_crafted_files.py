@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import boundrec
-from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF, Graph, PerItem, PerPair
+from boundrec import BMCADMM, MBMF, MF, NMF, BayesianMBMF, Graph, ImplicitMBMF, PerItem, PerPair
 from boundrec.models import side_information
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -26,6 +26,7 @@ MODELS = {
     "Bayesian, lower bound": BayesianMBMF(2, bounds=(0, None), slack=1.0, max_iter=6, n_kept=2, random_state=0),
     "told": BayesianMBMF(2, bounds=(1, 5), implicit="both", noise="own", max_iter=6, n_kept=2, random_state=0),
     "linked": BayesianMBMF(2, bounds=(1, 5), implicit="users", max_iter=6, n_kept=2, random_state=0),
+    "clicks": ImplicitMBMF(2, slack=1.5, popularity_power=0.5, max_iter=2, random_state=0),
     "biased": MF(2, bounds=(1, 5), biases=True, clip=True, max_iter=3, random_state=0),
     "non-negative": NMF(2, validation_fraction=0.1, max_iter=3, random_state=0),
     "splitting": BMCADMM(2, bounds=(1, 5), max_iter=3, random_state=0),
@@ -108,7 +109,7 @@ def assert_sound(model, data):
     else:
         ends = model.fitted_.rule.ends(*np.array(X).T)
         assert ((ends.lower <= predictions) & (predictions <= ends.upper)).all()
-    if isinstance(model, MBMF | BayesianMBMF):
+    if isinstance(model, MBMF | BayesianMBMF | ImplicitMBMF):
         new = [(77, 100), (77, 102), (78, 103)], [3.0, 2.0, 4.0]
         assert np.isfinite(model.fold_in(*new).predict(new[0])).all()
         grown = model.partial_fit([(0, 105), (99, 100)], [3.0, 2.0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -11,6 +11,7 @@ import typer
 
 from boundrec.cli.console import in_command_words, say, takes
 from boundrec.notes import in_a_sentence
+from boundrec.registry import is_of_clicks, learns_clicks
 
 if TYPE_CHECKING:
     import boundrec.data.ratings as data
@@ -50,10 +51,16 @@ class Limits:
         return {"bounds": list(self.bounds)} if self.rule is None else {"bounds": None, "ranges": self.in_words()}
 
 
+#: What scores of clicks lie in.
+SCORES = Limits((-1.0, 1.0))
+
+
 def limits_of(model: Any) -> Limits:
     """What the predictions of a fitted model may be."""
     from boundrec.ranges import check_bounds
 
+    if is_of_clicks(model):
+        return SCORES
     rule = model.fitted_.rule
     return Limits(check_bounds(model.bounds)) if rule is None else Limits((None, None), rule)
 
@@ -129,6 +136,12 @@ class AskedBounds:
         """Whether every pair is to have a range of its own."""
         return self.file is not None or self.lower is not None
 
+    def refuse_for(self, names: Sequence[str]) -> None:
+        """Scores of clicks have a range of their own, whatever the data are."""
+        if learns_clicks(*names) and (self.own or self.bounds is not None):
+            option = "--bounds" if self.bounds is not None else "--bounds-file" if self.file else "--lower and --upper"
+            raise typer.BadParameter(f"{option}: scores of {names[0]} lie between -1 and 1 whatever the data are.")
+
     def typed(self) -> Ends:
         """The one range for all, as far as it is known before the ratings are read."""
         return UNKNOWN if self.own else read_bounds(self.bounds) or UNKNOWN
@@ -156,6 +169,8 @@ class AskedBounds:
 
     def settle(self, table: RatingTable, on_contradiction: str = "keep") -> tuple[RatingTable, Limits]:
         """The ratings with their ranges, where they have their own, and what predictions may be."""
+        if table.read.clicks:
+            return table, SCORES
         table, limits = self._settled(table)
         if table.ratings.ends is not None:
             tell_contradictions(table, on_contradiction)

@@ -12,8 +12,8 @@ from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import say
 from boundrec.cli.model_request import Request
-from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
+from boundrec.registry import learns_clicks
 
 EXAMPLES = """Examples:
 
@@ -48,12 +48,12 @@ def compare(
     lower: options.Lower = None,
     upper: options.Upper = None,
     bounds_file: options.BoundsFile = None,
-    duplicates: options.Duplicates = Duplicated.RAISE,
+    duplicates: options.Duplicates = None,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
-    k: options.Factors = 20,
+    k: options.Factors = None,
     sweeps: options.Sweeps = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
@@ -84,10 +84,12 @@ def compare(
     options.check_output(output, "plot", ratings, bounds_file, *beside.files.values())
     within = AskedBounds(bounds, lower, upper, bounds_file)
     beside.refuse_for(names)
+    within.refuse_for(names)
     asked = [Request(name, within.typed(), k, sweeps, seed, threads, beside.settings_for(name)) for name in names]
     held_out.refuse_if_all_are_wrong(asked)
     columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
-    table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates))
+    rows = read_table(ratings, columns, header, clicks=learns_clicks(*names))
+    table, limits = within.settle(rows.settled(duplicates))
     parts = held_out.divide(table, share, seed)
     features = beside.read(table, header)
     say(parts.in_words())

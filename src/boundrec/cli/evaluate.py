@@ -12,9 +12,8 @@ from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds, in_ranges_of, limits_of, with_ranges
 from boundrec.cli.console import say
 from boundrec.cli.model_request import Request, parse_settings
-from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
-from boundrec.registry import command_name
+from boundrec.registry import command_name, is_of_clicks, learns_clicks
 
 EXAMPLES = """Examples:
 
@@ -57,14 +56,14 @@ def evaluate(
     lower: options.Lower = None,
     upper: options.Upper = None,
     bounds_file: options.BoundsFile = None,
-    duplicates: options.Duplicates = Duplicated.RAISE,
+    duplicates: options.Duplicates = None,
     model: options.Model = options.USUAL_MODEL,
     history: options.History = None,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
-    k: options.Factors = 20,
+    k: options.Factors = None,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     seed: options.Seed = 0,
@@ -98,9 +97,11 @@ def evaluate(
     beside.refuse_for([model])
     chosen = beside.settings(parse_settings(settings))
     within.refuse_settings(chosen)
+    within.refuse_for([model])
     asked = Request(model, within.typed(), k, sweeps, seed, threads, chosen)
     asked.model()
-    table, limits = within.settle(read_table(ratings, names, header).settled(duplicates), asked.on_contradiction)
+    rows = read_table(ratings, names, header, clicks=learns_clicks(model))
+    table, limits = within.settle(rows.settled(duplicates), asked.on_contradiction)
     if test is None:
         parts = held_out.divide(table, share, seed)
     else:
@@ -126,7 +127,8 @@ def _evaluate_fitted(
     from boundrec.cli.rating_tables import read_table
 
     model = boundrec.load(path)
-    rows = read_table(ratings, columns, header, fitted=True).with_ids_like(model.user_ids_, model.item_ids_)
+    rows = read_table(ratings, columns, header, fitted=True, clicks=is_of_clicks(model))
+    rows = rows.with_ids_like(model.user_ids_, model.item_ids_)
     rows = with_ranges(rows, model, within, path)
     trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length)
     results = held_out.measure_trivial(trial)

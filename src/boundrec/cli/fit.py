@@ -12,9 +12,9 @@ from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds, Limits
 from boundrec.cli.console import print_json
 from boundrec.cli.model_request import Request, declares, parse_settings, takes_ranges, train
-from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
 from boundrec.notes import in_a_sentence, percent, size
+from boundrec.registry import learns_clicks
 
 if TYPE_CHECKING:
     from boundrec.data.ratings import Ratings
@@ -33,6 +33,8 @@ boundrec fit ratings.csv -o model.safetensors --user-features users.csv --item-f
 
 boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model mbmf
 
+boundrec fit clicks.csv -o model.safetensors --model implicit
+
 zcat ratings.csv.gz | boundrec fit - -o model.safetensors --json
 """
 
@@ -48,14 +50,14 @@ def fit(
     lower: options.Lower = None,
     upper: options.Upper = None,
     bounds_file: options.BoundsFile = None,
-    duplicates: options.Duplicates = Duplicated.RAISE,
+    duplicates: options.Duplicates = None,
     model: options.Model = options.USUAL_MODEL,
     history: options.History = None,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
-    k: options.Factors = 20,
+    k: options.Factors = None,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     keep_ratings: Annotated[
@@ -82,6 +84,7 @@ def fit(
     beside.refuse_for([model])
     others = beside.settings(parse_settings(settings))
     within.refuse_settings(others)
+    within.refuse_for([model])
     asked = Request(model, within.typed(), k, sweeps, seed, threads, others)
     asked.model()  # what is asked wrongly is refused before the file is read
     if within.own and not takes_ranges(model):
@@ -90,7 +93,7 @@ def fit(
         )
     within.refuse_history(history)
     names = ColumnNames(user, item, rating, **within.of_rows())
-    table = read_table(ratings, names, header).settled(duplicates)
+    table = read_table(ratings, names, header, clicks=learns_clicks(model)).settled(duplicates)
     summary = _summarise(table.ratings)
     if not json:
         typer.echo(_summary_in_words(table.read.file.name, summary))

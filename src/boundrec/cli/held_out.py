@@ -20,6 +20,7 @@ from boundrec.cli.bounds import Ends, Limits, comes_with_rows
 from boundrec.cli.console import in_one_sentence, print_json, print_table, say
 from boundrec.cli.model_request import Request, declares, takes_ranges, train
 from boundrec.notes import four_digits, percent
+from boundrec.registry import is_of_clicks
 from boundrec.top_n import Seen
 
 if TYPE_CHECKING:
@@ -333,24 +334,29 @@ def fit_or_fail(request: Request, trial: Trial) -> Measured:
 
 
 def measure(model: Any, name: str, trial: Trial, seconds: float = math.nan) -> Measured:
-    """Measure a fitted model, which took so many seconds to fit."""
-    from boundrec.data.columns import pair_array
-
-    user_ids, item_ids = trial.learnt.users.ids, trial.learnt.items.ids
-    own = trial.test.ends is not None and declares(model.predict, "lower")
-    ranges = trial.test.ends._asdict() if own and trial.test.ends else {}
-    found = _measured(
-        name,
-        trial,
-        model.predict(trial.test.to_pairs()[0], **ranges),
-        lambda users, items: model.predict(pair_array(user_ids[users], item_ids[items])),
-    )
+    """Measure a fitted model, which took so many seconds to fit; one of clicks by its lists alone."""
+    found = Measured(name) if is_of_clicks(model) else _measured_model(model, name, trial)
     found.seconds = seconds
     if trial.n is not None and trial.liked is not None:
         users = trial.learnt.users.ids[trial.liked.rows]
         lists, _ = model.recommend(users, n=trial.n)
         found.ranking = _ranking(lists, users, trial.liked, trial.n)
     return found
+
+
+def _measured_model(model: Any, name: str, trial: Trial) -> Measured:
+    """Errors of a model of ratings."""
+    from boundrec.data.columns import pair_array
+
+    user_ids, item_ids = trial.learnt.users.ids, trial.learnt.items.ids
+    own = trial.test.ends is not None and declares(model.predict, "lower")
+    ranges = trial.test.ends._asdict() if own and trial.test.ends else {}
+    return _measured(
+        name,
+        trial,
+        model.predict(trial.test.to_pairs()[0], **ranges),
+        lambda users, items: model.predict(pair_array(user_ids[users], item_ids[items])),
+    )
 
 
 def _measured(

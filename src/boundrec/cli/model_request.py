@@ -14,7 +14,7 @@ import typer
 
 from boundrec.cli.console import in_command_words, live_objective
 from boundrec.notes import Interrupted
-from boundrec.registry import entry_of_command
+from boundrec.registry import entry_of_command, learns_clicks
 
 if TYPE_CHECKING:
     from boundrec.cli.bounds import Limits
@@ -36,7 +36,7 @@ class Request:
 
     name: str
     bounds: Any
-    k: int = 20
+    k: int | None = None
     sweeps: int | None = None
     seed: int = 0
     threads: int | None = None
@@ -66,7 +66,11 @@ class Request:
             raise typer.BadParameter(
                 f"{self.name} has no setting {unknown[0]!r}. There are: {', '.join(sorted(known))}."
             )
-        own = {"n_factors": self.k, "bounds": self.bounds, "random_state": self.seed, "n_jobs": self.threads}
+        own = {"random_state": self.seed, "n_jobs": self.threads}
+        if not learns_clicks(self.name):
+            own["bounds"] = self.bounds
+        if self.k is not None:
+            own["n_factors"] = self.k
         if self.sweeps is not None:
             own["max_iter"] = self.sweeps
         model = kind(**{**entry.settings, **own, **(self.settings or {})})

@@ -29,6 +29,7 @@ class Duplicated(StrEnum):
     RAISE = "raise"
     LAST = "last"
     MEAN = "mean"
+    SUM = "sum"
 
 
 def model_names() -> list[str]:
@@ -103,9 +104,11 @@ BoundsFile = Annotated[
     ),
 ]
 Duplicates = Annotated[
-    Duplicated,
+    Duplicated | None,
     typer.Option(
-        help="Pairs that come more than once: refuse them, or take the last or the mean.", rich_help_panel=DATA
+        help="Pairs that come more than once: refuse them, or take the last, the mean or the sum.",
+        show_default="raise, and sum for implicit",
+        rich_help_panel=DATA,
     ),
 ]
 Model = Annotated[
@@ -116,7 +119,8 @@ Model = Annotated[
         metavar=f"<{'|'.join(model_names())}>",
         parser=known_model,
         autocompletion=model_names,
-        help="Which model to fit: bayesian is the most accurate, mbmf the fastest with bounds.",
+        help="Which model to fit: bayesian is the most accurate, mbmf the fastest with bounds, implicit is for lists "
+        "from clicks and counts.",
         rich_help_panel=MODEL,
     ),
 ]
@@ -156,7 +160,17 @@ Noise = Annotated[
         rich_help_panel=BESIDE,
     ),
 ]
-Factors = Annotated[int, typer.Option("--k", "-k", min=1, help="Length of the factors.", rich_help_panel=MODEL)]
+Factors = Annotated[
+    int | None,
+    typer.Option(
+        "--k",
+        "-k",
+        min=1,
+        help="Length of the factors.",
+        show_default="20, and 64 for implicit",
+        rich_help_panel=MODEL,
+    ),
+]
 Sweeps = Annotated[
     int | None,
     typer.Option(min=1, help="At most so many sweeps.", show_default="the model's", rich_help_panel=MODEL),

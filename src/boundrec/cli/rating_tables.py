@@ -84,18 +84,27 @@ class RatingRows:
     times: NDArray[Any] | None
     filled: NDArray[np.int64] | None  # rows of the file that these are; None where all of them are here
     ends: Ends | None = None  # of the range of each pair, where pairs have ranges of their own
+    clicks: bool = False  # whether values are no ratings but say how often somebody chose something
 
     def with_ids_like(self, users: IdIndex, items: IdIndex) -> RatingRows:
         """The same with ids of the kind that others have: "7" is 7 where their ids are whole numbers."""
         return replace(self, users=ids_like(self.users, users), items=ids_like(self.items, items))
 
-    def settled(self, duplicates: str) -> RatingTable:
-        """Each pair once: pairs that come more than once are refused ("raise"), or their "last" or "mean" is taken."""
+    def settled(self, duplicates: str | None) -> RatingTable:
+        """Each pair once: pairs that come more than once are refused ("raise"), or become one as asked for.
+
+        None adds up clicks, and refuses ratings.
+        """
+        if duplicates is None:
+            duplicates = "sum" if self.clicks else "raise"
+        self._check_strengths()
         try:
             ratings = Ratings.from_codes(self.users, self.items, self.values, duplicates, self.ends)
         except RatingsError as error:
             user, item = error.pair
             what, remedy = "a pair that was rated before", "--duplicates last or --duplicates mean"
+            if self.clicks:
+                remedy = "--duplicates sum or --duplicates last"
             if error.flaw == "ranges":
                 what, remedy = "a pair that was rated before, in another range", "--duplicates last"
             raise ValueError(
@@ -105,6 +114,16 @@ class RatingRows:
             ) from None
         names = (self.names["user"], self.names["item"]) if self.file.has_header else None
         return RatingTable(self, replace(ratings, names=names))
+
+    def _check_strengths(self) -> None:
+        """Refuse clicks that are none, before they are added up."""
+        bad = np.flatnonzero(self.values <= 0) if self.clicks else np.empty(0, np.int64)
+        if bad.size:
+            raise ValueError(
+                f"{self.file.name}: {bad.size:,} of {self.values.size:,} values of {self.names['rating']!r} are not "
+                f"above 0 (first: {self.values[bad[0]]:g} in {self.place(int(bad[0]))}), and cannot say how often "
+                "somebody chose something: leave these rows out, or name another column with --rating."
+            )
 
     def place(self, row: int) -> str:
         """Where in the file one of these rows is."""
@@ -167,20 +186,22 @@ def id_series(ids: NDArray[Any]) -> pl.Series:
 # --- reading ------------------------------------------------------------------------------------------------
 
 
-def read_table(path: Path, columns: ColumnNames, header: bool | None, *, fitted: bool = False) -> RatingRows:
+def read_table(
+    path: Path, columns: ColumnNames, header: bool | None, *, fitted: bool = False, clicks: bool = False
+) -> RatingRows:
     """Ratings from a file, with a word about what was guessed; for a model that is fitted, or to be fitted."""
-    return read_ratings(TableFile.open(path, header), columns, say, fitted)
+    return read_ratings(TableFile.open(path, header), columns, say, fitted, clicks)
 
 
-def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str) -> RatingTable:
+def read_same_columns(path: Path, table: RatingTable, header: bool | None, duplicates: str | None) -> RatingTable:
     """Ratings from another file with the columns and the kind of ids of one that was read before."""
     names = {role: name for role, name in table.read.names.items() if role != "time"}
-    other = read_table(path, ColumnNames(**names), header)
+    other = read_table(path, ColumnNames(**names), header, clicks=table.read.clicks)
     return other.with_ids_like(table.ratings.users, table.ratings.items).settled(duplicates)
 
 
 def read_ratings(
-    file: TableFile, asked: ColumnNames, tell: Callable[[str], object], fitted: bool = False
+    file: TableFile, asked: ColumnNames, tell: Callable[[str], object], fitted: bool = False, clicks: bool = False
 ) -> RatingRows:
     """Read a table of ratings and check every value.
 
@@ -194,14 +215,25 @@ def read_ratings(
         Is told what was guessed.
     fitted
         Whether the model that they are for is fitted: then both ends of a range may be numbers.
+    clicks
+        Whether they are clicks: without a column that says how often, every row is one.
     """
-    names = choose_columns(file, asked, ("user", "item", "rating"), tell)
+    with_values = not clicks or asked.rating is not None or _has_ratings(file, asked)
+    names = choose_columns(file, asked, ("user", "item", "rating") if with_values else ("user", "item"), tell)
     if asked.time is not None:
         names["time"] = _existing(file, asked.time, "time")
     columns = Columns.read(file, {**names, **range_names(file, asked, names, fitted)})
-    values, times, ends = columns.ratings(), columns.times(), columns.ends()
+    values = columns.ratings() if with_values else np.ones(len(columns.frame))
+    times, ends = columns.times(), columns.ends()
     users, items = columns.ids("user"), columns.ids("item")
-    return RatingRows(file, columns.names, users, items, values, times, columns.filled, ends)
+    return RatingRows(file, columns.names, users, items, values, times, columns.filled, ends, clicks)
+
+
+def _has_ratings(file: TableFile, asked: ColumnNames) -> bool:
+    """Whether a column has the usual name of one of ratings or counts; without names, whether there is a third."""
+    others = (asked.user, asked.item, asked.time)
+    free = [column for column in file.columns if column not in others]
+    return bool(_guess("rating", free)) if file.has_header else len(file.columns) > 2 and asked.time is None
 
 
 def read_pairs(file: TableFile, asked: ColumnNames, tell: Callable[[str], object]) -> RatingRows:

@@ -16,7 +16,7 @@ from boundrec.cli.console import print_json, print_table, say
 from boundrec.cli.model_request import Request, parse_settings, parse_value, refuse_own_options
 from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
-from boundrec.registry import entry_of_command
+from boundrec.registry import entry_of_command, learns_clicks
 
 if TYPE_CHECKING:
     from boundrec.cli.held_out import Measured
@@ -62,7 +62,7 @@ def tune(
     lower: options.Lower = None,
     upper: options.Upper = None,
     bounds_file: options.BoundsFile = None,
-    duplicates: options.Duplicates = Duplicated.RAISE,
+    duplicates: options.Duplicates = None,
     model: options.Model = options.USUAL_MODEL,
     user_features: options.UserFeatures = None,
     item_features: options.ItemFeatures = None,
@@ -86,6 +86,11 @@ def tune(
     from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_table
 
+    if learns_clicks(model):
+        raise typer.BadParameter(
+            f"--model {model}: settings are judged by the error of ratings, and {model} predicts none; in Python, "
+            "scikit-learn's GridSearchCV judges it by NDCG."
+        )
     beside = AskedBeside(user_features, item_features, implicit, noise)
     beside.refuse_for([model])
     given = parse_settings(settings)
@@ -175,14 +180,14 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 def _data_words(
-    ratings: Path, table: RatingTable, header: bool | None, bounds: list[str], duplicates: Duplicated
+    ratings: Path, table: RatingTable, header: bool | None, bounds: list[str], duplicates: Duplicated | None
 ) -> list[str]:
     words = [str(ratings), "-o", "model.safetensors"]
     words += [] if header is None else ["--header" if header else "--no-header"]
     for role in ("user", "item", "rating"):
         words += [f"--{role}", table.read.names[role]]
     words += bounds
-    return words + (["--duplicates", duplicates.value] if duplicates is not Duplicated.RAISE else [])
+    return words + (["--duplicates", duplicates.value] if duplicates is not None else [])
 
 
 def _model_words(model: str, best: Candidate, fixed: dict[str, Any], sweeps: int | None, seed: int) -> list[str]:

@@ -15,11 +15,14 @@ from boundrec.data.ids import IdIndex
 
 __all__ = ["Csr", "IdIndex", "Ratings", "pair_columns"]
 
-Duplicates = Literal["raise", "last", "mean"]
+Duplicates = Literal["raise", "last", "mean", "sum"]
 DUPLICATES: tuple[Duplicates, ...] = get_args(Duplicates)
 # Formats that store exactly their entries; "bsr" and "dia" pad with zeros that nobody observed.
 SPARSE_FORMATS = ("coo", "csr", "csc", "lil", "dok")
 INT32_MAX = np.iinfo(np.int32).max
+#: What is wrong with strengths, and the remedy.
+NOT_ABOVE_0 = "strengths that are not above 0"
+LEAVE_OUT = "leave out what nobody chose, or pass y=None to count every pair once"
 #: The square of a larger rating, summed over some, is infinite; that of a smaller range is nothing.
 LARGEST, SMALLEST = 1e150, 1e-150
 #: The same for storage in float32: slack takes what is stored past its range, and near the centre digits must be left.
@@ -196,6 +199,7 @@ class Ratings:
         sample_weight: Any = None,
         duplicates: Duplicates = "raise",
         ends: Ends | None = None,
+        strengths: bool = False,
     ) -> Ratings:
         """Read ratings in any accepted form.
 
@@ -207,6 +211,9 @@ class Ratings:
             One rating for each pair; None for sparse matrices and `Ratings`, which hold their own.
         sample_weight, duplicates, ends
             As in `from_pairs`.
+        strengths
+            Whether these are no ratings but say how often or how strongly somebody chose something: all must be
+            above 0, and pairs without y count once each.
         """
         if isinstance(X, Ratings):
             if y is not None or sample_weight is not None or ends is not None:
@@ -214,11 +221,19 @@ class Ratings:
                     "a Ratings holds its own ratings and weights: pass y=None, sample_weight=None, and no ranges"
                 )
             _check_duplicates_option(duplicates)
+            if strengths:
+                X.check_strengths()
             return X
         if issparse(X):
             if y is not None:
                 raise ValueError("a sparse matrix holds its own ratings: pass y=None, or pass pairs of ids with y")
-            return cls.from_sparse(X, sample_weight=sample_weight, duplicates=duplicates, ends=ends)
+            matrix: Any = X
+            if strengths:
+                _check_strengths(read_numbers(matrix.tocoo(copy=False).data, "the sparse matrix", "strength"))
+            return cls.from_sparse(matrix, sample_weight=sample_weight, duplicates=duplicates, ends=ends)
+        if strengths:
+            y = np.ones(len(pair_columns(X)[0])) if y is None else read_numbers(y, "y", "strength")
+            _check_strengths(y)
         return cls.from_pairs(X, y, sample_weight=sample_weight, duplicates=duplicates, ends=ends)
 
     @classmethod
@@ -243,8 +258,9 @@ class Ratings:
         sample_weight
             One non-negative number for each row of X; None counts every observation once.
         duplicates
-            What to do with a pair that comes more than once: ``"raise"``, keep the ``"last"``, or take the
-            ``"mean"`` (weighted, when there are weights, which then add up).
+            What to do with a pair that comes more than once: ``"raise"``, keep the ``"last"``, take the
+            ``"mean"`` (weighted, when there are weights, which then add up), or the ``"sum"`` (whose weight is the
+            mean of theirs).
         ends
             The range of each row of X, where pairs have ranges of their own.
         """
@@ -396,11 +412,11 @@ class Ratings:
         by_user, by_item = grown(self.by_user, len(users)), grown(self.by_item, len(items))
         return replace(self, by_user=by_user, by_item=by_item, users=users, items=items)
 
-    def with_new(self, new: Ratings) -> Ratings:
-        """These ratings and new ones, which replace those of the same pairs; row numbers stay, new ids follow."""
+    def with_new(self, new: Ratings, duplicates: Duplicates = "last") -> Ratings:
+        """These ratings and new ones, which replace those of the same pairs, or as asked for; new ids follow."""
         users, items = self.users.extended(new.users), self.items.extended(new.items)
         old, added = self._entries(users, items), new._entries(users, items)
-        return _assemble(old.followed_by(added), users, items, "last")
+        return _assemble(old.followed_by(added), users, items, duplicates)
 
     def _entries(self, users: IdIndex, items: IdIndex) -> _Entries:
         """The observations one by one, under the row numbers of other indices."""
@@ -424,6 +440,10 @@ class Ratings:
             f"ratings outside the declared bounds ({low}, {high})",
             "widen bounds, or correct these ratings or leave them out",
         )
+
+    def check_strengths(self) -> None:
+        """Refuse ratings that cannot say how often or how strongly somebody chose something."""
+        self._refuse("strengths", ~(self.by_user.data > 0), NOT_ABOVE_0, LEAVE_OUT)
 
     def check_fits(self, dtype: np.dtype[Any]) -> None:
         """Refuse ratings and weights that are too large for the type in which a model is to store them."""
@@ -454,6 +474,16 @@ class Ratings:
         pair = _pair(self.users, self.user_of_rating()[first], self.items, self.by_user.indices[first])
         message = f"{what}: {entries.size} of {bad.size} (first: {_pair_name(pair)}: {values.item(first)}); {remedy}"
         raise RatingsError(message, flaw, entries.size, bad.size, (row,), pair, values.item(first))
+
+
+def _check_strengths(strengths: NDArray[np.floating]) -> None:
+    """Refuse strengths of 0 or less before any are added up; those that are not finite are refused with their pair."""
+    bad = strengths <= 0
+    if bad.any():
+        first, count = int(bad.argmax()), int(np.count_nonzero(bad))
+        where = f"first: row {first}: {strengths.item(first)}"
+        message = f"{NOT_ABOVE_0}: {count} of {bad.size} ({where}); {LEAVE_OUT}"
+        raise RatingsError(message, "strengths", count, bad.size, (first,), value=strengths.item(first))
 
 
 def _read_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
@@ -597,8 +627,8 @@ def _check_one_range(
     users: IdIndex,
     items: IdIndex,
 ) -> None:
-    """The mean of a pair's ratings has no range where theirs differ."""
-    if entries.ends is None or duplicates != "mean":
+    """The mean of a pair's ratings, or their sum, has no range where theirs differ."""
+    if entries.ends is None or duplicates not in ("mean", "sum"):
         return
     differ = repeated & np.logical_or(*(end[1:] != end[:-1] for end in entries.ends))
     if differ.any():
@@ -666,6 +696,11 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
     ends = np.append(starts[1:], values.size)
     if duplicates == "last":
         return entries.take(ends - 1)
+    if duplicates == "sum":
+        counts = ends - starts
+        mean_weights = np.add.reduceat(weights, starts) / counts if weights.size else weights
+        added = np.add.reduceat(values, starts)
+        return _Entries(users[starts], items[starts], added, mean_weights, ranges and ranges.take(starts))
     share = np.ones(values.size)
     if weights.size:
         weights_added = np.add.reduceat(weights, starts)

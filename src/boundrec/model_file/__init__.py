@@ -36,6 +36,7 @@ from boundrec.models.estimator import FactorisationModel
 from boundrec.models.fitted import Course, Fitted, FittedSide, NoiseShape
 from boundrec.ranges import Ranges
 from boundrec.ranges.rules import ByFunction, Widened
+from boundrec.ranges.unit import UnitRange
 from boundrec.rivals import Cut
 from boundrec.solvers.gibbs import Prior
 
@@ -179,6 +180,8 @@ def taken_apart(fitted: Fitted) -> dict[str, Any]:
         parts |= {"ranges": ranges, "slack": ranges.slack, **magnitudes}
     elif isinstance(ranges, Cut):
         parts["offset"] = ranges.offset
+    elif isinstance(ranges, UnitRange):
+        parts["slack"] = ranges.slack
     return parts
 
 
@@ -207,9 +210,9 @@ def assembled(parts: Mapping[str, Any], n_bias_columns: int) -> Fitted:
     return Fitted(users, items, ranges, **whole)
 
 
-def _ranges(left: dict[str, Any]) -> Ranges | Cut:
+def _ranges(left: dict[str, Any]) -> Ranges | Cut | UnitRange:
     if "ranges" not in left:
-        return Cut(left.pop("offset"))
+        return Cut(left.pop("offset")) if "offset" in left else UnitRange(left.pop("slack"))
     ranges: Ranges = replace(left.pop("ranges"), slack=left.pop("slack", 1.0))
     for kind in SIDES:
         own, shown = getattr(ranges, kind), left.pop(f"{kind}_magnitudes")

@@ -23,12 +23,15 @@ from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
 from boundrec.ranges.slack import STEEPEST
+from boundrec.ranges.unit import UnitRange
 from boundrec.solvers.row_noise import STEADIEST
 from boundrec.top_n import norms
 
 SIDES = ("user", "item")
 #: What rounding, in float32 too, may add to a norm, a mean or a product, relative to its size.
 ROUNDING = 1e-4
+#: What weights of choices may be at most, and one over it at least.
+LARGEST_OF_CHOICES = 1e30
 
 
 def check_agreement(model: FactorisationModel) -> None:
@@ -40,24 +43,29 @@ def check_agreement(model: FactorisationModel) -> None:
     _check_widths(model)
     if isinstance(model, BoundedModel):
         _check_ranges(model)
+    if isinstance(model.fitted_.ranges, UnitRange):
+        _check_choices(model.fitted_, model.fitted_.ranges.slack)
     if model.fitted_.noise_variances is not None:
         _check_samples(model)
 
 
 def check_ratings(model: FactorisationModel) -> None:
-    """Refuse ratings outside the declared bounds, where a file has ratings."""
+    """Refuse ratings outside the declared bounds, or that are no strengths, where a file has ratings."""
     ratings = model.fitted_.ratings
     if ratings is not None:
         data = ratings.by_user.data
         _check_inside(model, "ratings that it holds", float(data.min()), float(data.max()), model._declared())
+        if isinstance(model.fitted_.ranges, UnitRange) and not data.min() > 0:
+            raise ValueError("the strengths that it holds are not all above 0.")
 
 
 def check_factors(model: FactorisationModel) -> None:
     """Refuse factors that are not finite, or too long: in bounded models for their magnitudes. Reads all of them."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if isinstance(model, BoundedModel):
+        ranges = model.fitted_.ranges
+        if isinstance(ranges, Ranges | UnitRange):
             for kind in SIDES:
-                _check_balls(model, kind)
+                _check_balls(model, kind, ranges)
             return
         users, items = (_longest(getattr(model, f"{kind}_factors_")) for kind in SIDES)
     if not max(users, items) <= LARGEST:
@@ -91,7 +99,7 @@ def _check_inside(model: FactorisationModel, what: str, least: float, most: floa
     low, high = (None, None) if model.fitted_.rule is not None else bounds
     room = ROUNDING * max(abs(least), abs(most))
     if (low is not None and least < low - room) or (high is not None and most > high + room):
-        raise ValueError(f"the {what} lie outside bounds={model.bounds!r}.")
+        raise ValueError(f"the {what} lie outside bounds={getattr(model, 'bounds', None)!r}.")
 
 
 def _check_widths(model: FactorisationModel) -> None:
@@ -145,6 +153,27 @@ def _check_ranges(model: BoundedModel) -> None:
         raise ValueError("its magnitudes are too small or too large to be multiplied.")
 
 
+def _check_choices(fitted: Fitted, slack: float) -> None:
+    """Of a model of clicks: shares of choices, and numbers that new rows can be solved with."""
+    if not 1 <= slack < STEEPEST:
+        raise ValueError(f"its slack is {slack:g}, not at least 1 and below {STEEPEST:g}.")
+    if not -1 <= fitted.found["popularity_power"] <= 1:
+        raise ValueError("its 'popularity_power' is not between -1 and 1.")
+    for name in ("unobserved_weight", "popularity_unit", "typical_strength"):
+        if not 1 / LARGEST_OF_CHOICES <= fitted.found[name] <= LARGEST_OF_CHOICES:
+            raise ValueError(f"its {name!r} is too small or too large to be multiplied.")
+    if fitted.found["ridge"] > LARGEST_OF_CHOICES:
+        raise ValueError("its 'ridge' is too large to be multiplied.")
+    for kind in SIDES:
+        side = fitted.side(kind)
+        if (
+            np.min(side.means) < 0
+            or np.max(side.means) > 1
+            or np.min(side.means[side.trained]) < 1 / LARGEST_OF_CHOICES
+        ):
+            raise ValueError(f"its '{kind}_means' are not the shares of what was chosen.")
+
+
 def _check_scale(model: BoundedModel, ranges: Ranges) -> None:
     """A scale that goes with the settings, and on which numbers can be worked with."""
     scale = ranges.scale
@@ -182,11 +211,12 @@ def _largest(model: BoundedModel) -> dict[str, float]:
     }
 
 
-def _check_balls(model: BoundedModel, kind: str) -> None:
+def _check_balls(model: FactorisationModel, kind: str, ranges: Ranges | UnitRange) -> None:
     """Rows, and the biases of each model that this one averages, within √slack times their magnitudes."""
     side = model.fitted_.side(kind)
     factors, biases = side.factors, side.biases
-    radius = np.sqrt(model.slack_) * getattr(bounded(model.fitted_), kind)
+    magnitudes = getattr(ranges, kind) if isinstance(ranges, Ranges) else np.ones(len(factors))
+    radius = np.sqrt(ranges.slack) * magnitudes
     room = radius * ROUNDING + factors.shape[1] * float(np.finfo(factors.dtype).smallest_subnormal)
     least = radius - room if getattr(model, "constraint", "ball") == "sphere" else 0.0
     if not (biases is None or (np.abs(biases) <= (radius + room)[:, None]).all()):

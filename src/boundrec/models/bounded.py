@@ -14,7 +14,7 @@ from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import pair_columns, short
 from boundrec.data.ratings import Csr, Ends, Pairs, Ratings
 from boundrec.models import answers
-from boundrec.models.estimator import Callback, FactorisationModel, refuse_unknown_arguments
+from boundrec.models.estimator import Callback, RatingModel, refuse_unknown_arguments
 from boundrec.models.fitted import Fitted, FittedSide, learned
 from boundrec.models.settings import RangeSettings, check_count, is_auto
 from boundrec.notes import warn
@@ -37,7 +37,7 @@ from boundrec.solvers.growth import NoiseGrowth
 FIRST_GROWTH = 0.5
 
 
-class BoundedModel(RangeSettings, FactorisationModel):
+class BoundedModel(RangeSettings, RatingModel):
     """A factorisation whose every prediction lies in a range of its own: centre ± r_i s_j.
 
     Fitting reads as the method does: ranges first (:mod:`boundrec.ranges`), then centred ratings, then sweeps that
@@ -45,7 +45,7 @@ class BoundedModel(RangeSettings, FactorisationModel):
     """
 
     STORED: ClassVar[dict[str, str]] = {
-        **FactorisationModel.STORED,
+        **RatingModel.STORED,
         "ranges": "ranges",
         "user_magnitudes": "floats users",
         "item_magnitudes": "floats items",

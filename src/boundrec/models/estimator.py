@@ -33,7 +33,7 @@ from boundrec.data.ratings import Ends, Pairs, Ratings
 from boundrec.models import answers
 from boundrec.models.fit import Outcome, StoppingRule, Validation, Watch, generator, run, set_aside
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
-from boundrec.models.settings import CommonSettings, Unknown, check_count, check_flag, check_word
+from boundrec.models.settings import CommonSettings, RatingSettings, Unknown, check_count, check_flag, check_word
 from boundrec.notes import warn
 from boundrec.ranges import check_bounds, check_bounds_fit
 from boundrec.ranges.rules import Rule, WithRows, rule_of
@@ -152,15 +152,6 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None, ends: Ends | None = None) -> Ratings:
-        """Ratings to learn from: inside the declared bounds, and finite as the model stores them."""
-        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates, ends=ends)
-        bounds, dtype = self._declared(), np.dtype(self.dtype)
-        ratings.check_bounds(bounds)
-        ratings.check_fits(dtype)
-        check_bounds_fit(bounds, dtype)
-        return ratings
-
     def _read_beside(self, name: str, given: Any, trained: Ratings) -> Ratings:
         """Ratings that ``fit`` takes besides those to train on, under the same rules."""
         parts = given if isinstance(given, (tuple, list)) else (given,)
@@ -190,7 +181,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
     def _learn(self, start: Fitted, held_out: Ratings | None, callback: Callback | None) -> Self:
         """From what is known before the first sweep to a learned model; one that fails leaves this as it was."""
         assert start.ratings is not None
-        validation = None if held_out is None else Validation(held_out, start)
+        validation = None if held_out is None else self._validation(held_out, start)
         before, n_visited = self._learned, self._n_visited(start.ratings)
         outcomes: list[Outcome] = []
         try:
@@ -221,7 +212,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         def error() -> float:
             assert validation is not None
             with np.errstate(over="ignore", invalid="ignore"):  # of factors that diverge
-                return validation.error(self._predicted(solver, so_far, validation))
+                return self._error(solver, so_far, validation)
 
         def tell(course: Course) -> bool:
             if callback is None:
@@ -245,11 +236,11 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     def _declared(self) -> Bounds:
         """The range that every rating lies in, as far as one is declared for all."""
-        return check_bounds(self.bounds)
+        return None, None
 
     def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
         """Ratings beside those to train on."""
-        return Ratings.read(X, y, duplicates=self.duplicates)
+        raise NotImplementedError
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         """The algorithm, at its start."""
@@ -266,6 +257,14 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
     def _generators(self) -> list[np.random.Generator]:
         """A stream of random numbers for each run."""
         return [generator(self.random_state)]
+
+    def _validation(self, held_out: Ratings, start: Fitted) -> Validation:
+        """What the model is evaluated on after every sweep."""
+        return Validation(held_out, start)
+
+    def _error(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> float:
+        """How bad the model is there, after the sweep that is just complete: the less the better."""
+        return validation.error(self._predicted(solver, so_far, validation))
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         """What the model predicts for the pairs it is evaluated on, after the sweep that is just complete."""
@@ -674,6 +673,25 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+class RatingModel(RatingSettings, FactorisationModel):
+    """A model of ratings, which may be known to obey bounds."""
+
+    def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None, ends: Ends | None = None) -> Ratings:
+        """Ratings to learn from: inside the declared bounds, and finite as the model stores them."""
+        ratings = Ratings.read(X, y, sample_weight=sample_weight, duplicates=self.duplicates, ends=ends)
+        bounds, dtype = self._declared(), np.dtype(self.dtype)
+        ratings.check_bounds(bounds)
+        ratings.check_fits(dtype)
+        check_bounds_fit(bounds, dtype)
+        return ratings
+
+    def _declared(self) -> Bounds:
+        return check_bounds(self.bounds)
+
+    def _read_parts(self, trained: Ratings, X: Any, y: Any = None) -> Ratings:
+        return Ratings.read(X, y, duplicates=self.duplicates)
 
 
 def refuse_unknown_arguments(model: FactorisationModel, unknown: Iterable[str]) -> None:

@@ -109,12 +109,12 @@ class TakesNewRatings(BoundedModel):
         if X is None and told is None:
             raise ValueError("fold_in has neither ratings nor features to go by: pass X and y, or features.")
         if X is None:
-            given = _of_known(fitted, Ratings.none(fitted.rule is not None), kind, self.on_unknown, told)
+            given = of_known(fitted, Ratings.none(fitted.rule is not None), kind, self.on_unknown, told)
         else:
             weights = None if sample_weight is None else read_numbers(sample_weight, "sample_weight", "weight")
             none_counts = told is not None and weights is not None and not weights.any()
             given = self._read_new(X, y, np.ones_like(weights) if none_counts else weights, lower, upper)
-            given = _of_known(fitted, given, kind, self.on_unknown, told)
+            given = of_known(fitted, given, kind, self.on_unknown, told)
             if none_counts:  # which is refused only where there is nothing else to go by
                 given = given.with_values(given.by_user.data, np.zeros(given.n_ratings))
         scale = answers.bounded(fitted).scale
@@ -184,7 +184,7 @@ class TakesNewRatings(BoundedModel):
         ratings = old.with_new(added)
         seen = before.seen
         if seen.indices.size > old.n_ratings or given.n_ratings > added.n_ratings:
-            seen = _seen_together(seen, given)
+            seen = seen_together(seen, given)
         else:
             seen = Seen.of(ratings)
         own = ranges.scale.of_ratings(ratings)
@@ -278,27 +278,38 @@ class TakesNewRatings(BoundedModel):
 
     def _solved(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr) -> Fitted:
         """The model with some rows of a side learnt anew, from their ratings in row order."""
-        with RowPool(self.n_jobs, csr.indices.size) as pool:
-            learned = self._row_problem().solve(fitted, kind, rows, csr, pool)
-        changed: dict[str, Any] = {}
-        for name, values in learned.items():
-            changed[name] = getattr(fitted.side(kind), name).copy()  # views and files may share what is there
-            changed[name][rows] = values
-        side: Any = {f"{kind}s": replace(fitted.side(kind), **changed)}
-        return replace(fitted, **side)
+        return with_solved_rows(self._row_problem(), fitted, kind, rows, csr, self.n_jobs)
 
 
 # --- how rows are learnt --------------------------------------------------------------------------------------
 
 
-class RowProblem(Protocol):
+class RowSolver(Protocol):
     """How the rows of a side are learnt from their ratings, with the other side fixed."""
+
+    def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
+        """What is learnt of some rows of a side, by name; ``csr`` has their ratings."""
+
+
+class RowProblem(RowSolver, Protocol):
+    """The same where rows have magnitudes."""
 
     def start(self, fitted: Fitted, kind: str, side: FittedSide, magnitudes: Floats) -> FittedSide:
         """A side whose rows, of these magnitudes, are where they are before they have ratings."""
 
-    def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
-        """What is learnt of some rows of a side, by name; ``csr`` has their ratings."""
+
+def with_solved_rows(
+    problem: RowSolver, fitted: Fitted, kind: str, rows: Codes, csr: Csr, n_jobs: int | None
+) -> Fitted:
+    """A model with some rows of a side learnt anew, from their ratings in row order."""
+    with RowPool(n_jobs, csr.indices.size) as pool:
+        learned = problem.solve(fitted, kind, rows, csr, pool)
+    changed: dict[str, Any] = {}
+    for name, values in learned.items():
+        changed[name] = getattr(fitted.side(kind), name).copy()  # views and files may share what is there
+        changed[name][rows] = values
+    side: Any = {f"{kind}s": replace(fitted.side(kind), **changed)}
+    return replace(fitted, **side)
 
 
 def averaged_models(
@@ -483,7 +494,7 @@ def of_side(ratings: Ratings, kind: str) -> tuple[IdIndex, Csr]:
     return (ratings.users, ratings.by_user) if kind == "user" else (ratings.items, ratings.by_item)
 
 
-def _of_known(fitted: Fitted, ratings: Ratings, kind: str, on_unknown: str, told: Features | None = None) -> Ratings:
+def of_known(fitted: Fitted, ratings: Ratings, kind: str, on_unknown: str, told: Features | None = None) -> Ratings:
     """Ratings under the row numbers that the model has for the other side; those of ids unknown there are left out.
 
     Those of whom there are features and no ratings follow the others.
@@ -522,7 +533,7 @@ def _changed(ids: IdIndex, csr: Csr, told: Features | None) -> Codes:
     return np.flatnonzero(changed)
 
 
-def _seen_together(seen: Seen, given: Ratings) -> Seen:
+def seen_together(seen: Seen, given: Ratings) -> Seen:
     """What was seen before and what new ratings show: more than the model's ratings, where some were dropped."""
     n_before, width = seen.indptr.size - 1, given.n_items
     before = np.repeat(np.arange(n_before), np.diff(seen.indptr)) * width + seen.indices

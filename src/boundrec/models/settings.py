@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from inspect import get_annotations
 from textwrap import indent, wrap
 from typing import Any, Literal, TypeGuard, dataclass_transform, get_args
@@ -174,7 +174,7 @@ class Settings:
 
     def __init_subclass__(cls, defaults: dict[str, Any] | None = None, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        inherited = {one.name: one for one in fields(cls)} if defaults else {}  # type: ignore[arg-type]
+        inherited = {one.name: one for base in reversed(cls.__mro__[1:]) if is_dataclass(base) for one in fields(base)}
         for name, value in (defaults or {}).items():
             one = inherited[name]
             setattr(cls, name, field(default=value, kw_only=one.kw_only, metadata=one.metadata))
@@ -225,25 +225,11 @@ class CommonSettings(Settings):
     """What every model is told."""
 
     n_factors: int = setting(default=20, rule=count(), meaning="K, the length of the factors.", kw_only=False)
-    bounds: BoundsSetting = setting(
-        default=None,
-        rule=_check_bounds,
-        meaning="What every rating is known to obey: ``(lo, hi)``, ``(lo, None)``, ``(None, hi)`` or None. Ratings "
-        "outside are refused. Of bounded models it is a promise: form c keeps every prediction inside. To them it may "
-        "also be a rule, by which every pair has a range of its own: `PerItem`, `PerUser` or `PerPair`, a frame with "
-        "such columns, a function of user ids and item ids that returns lower and upper ends, a pair of names of "
-        'columns of X (or a name and a number, ``(0, "seats")``), or ``"columns"`` for its third and fourth.',
-    )
     on_unknown: Unknown = setting(
         default="mean",
         rule=one_of(Unknown),
         meaning="What pairs with an id that has neither training ratings nor features get: the known side's "
         '``"mean"`` (of a Bayesian model the prior mean), ``"nan"``, or an error (``"raise"``).',
-    )
-    duplicates: Duplicates = setting(
-        default="raise",
-        rule=one_of(Duplicates),
-        meaning='What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.',
     )
     validation_fraction: float | None = setting(
         default=None,
@@ -276,6 +262,25 @@ class CommonSettings(Settings):
         meaning="Threads; None for every core. The result has the same bits for any number.",
     )
     verbose: int = setting(default=0, rule=check_flag, meaning="1 prints a line for every sweep to stderr.")
+
+
+class RatingSettings(Settings):
+    """What a model of ratings is told of them."""
+
+    bounds: BoundsSetting = setting(
+        default=None,
+        rule=_check_bounds,
+        meaning="What every rating is known to obey: ``(lo, hi)``, ``(lo, None)``, ``(None, hi)`` or None. Ratings "
+        "outside are refused. Of bounded models it is a promise: form c keeps every prediction inside. To them it may "
+        "also be a rule, by which every pair has a range of its own: `PerItem`, `PerUser` or `PerPair`, a frame with "
+        "such columns, a function of user ids and item ids that returns lower and upper ends, a pair of names of "
+        'columns of X (or a name and a number, ``(0, "seats")``), or ``"columns"`` for its third and fourth.',
+    )
+    duplicates: Duplicates = setting(
+        default="raise",
+        rule=lambda name, value: check_word(name, value, ("raise", "last", "mean")),
+        meaning='What happens to pairs that come more than once: ``"raise"``, ``"last"``, ``"mean"``.',
+    )
 
 
 class RestSettings(Settings):

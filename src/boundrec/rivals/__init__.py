@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import short
 from boundrec.data.ratings import Csr, Pairs
-from boundrec.models.estimator import Callback, FactorisationModel, refuse_unknown_arguments
+from boundrec.models.estimator import Callback, RatingModel, refuse_unknown_arguments
 from boundrec.models.fit import StoppingRule
 from boundrec.models.fitted import Fitted
 from boundrec.models.settings import RestSettings, check_flag, setting
@@ -63,12 +63,12 @@ class Cut:
         return True
 
 
-class RivalModel(RestSettings, FactorisationModel):
+class RivalModel(RestSettings, RatingModel):
     """A factorisation with at most one pair of bounds for all; predictions are cut to it only with ``clip=True``."""
 
     clip: bool = setting(default=False, rule=check_flag, meaning="Cut predictions to ``bounds``.")
 
-    STORED: ClassVar[dict[str, str]] = {**FactorisationModel.STORED, "offset": "number"}
+    STORED: ClassVar[dict[str, str]] = {**RatingModel.STORED, "offset": "number"}
     NEEDS_BOUNDS: ClassVar[bool] = False
 
     def fit(

@@ -664,6 +664,31 @@ def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
 
 
 @compiled
+def solve_rows_all_pairs(csr, fixed, gram, own, radius, rows, start, stop):
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + a_i wᵀGw + λ_i‖w‖² over ‖w‖ ≤ r, for each row; own_i = (a_i, λ_i).
+
+    G = Σ_j p_j h_j h_jᵀ has all pairs in it, so that those which nobody observed cost a row nothing.
+    """
+    n_factors = fixed.shape[1]
+    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 4, n_factors))
+    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    for i in range(start, stop):
+        share, ridge = own[i]
+        normal_equations(csr, i, fixed, A, b)
+        trace = 0.0
+        for k in range(n_factors):
+            for m in range(k + 1):
+                A[k, m] += share * gram[k, m]
+            trace += A[k, k]
+            A[k, k] += ridge
+        _ball_row(A, b, radius, max(0.0, _TINY * trace - ridge), w, scratch)
+        present[:] = rows[i]
+        feasible = dot(present, present) <= radius * radius * (1.0 + 1e-6)
+        if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
+            rows[i] = w
+
+
+@compiled
 def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
     """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² over ‖w‖ = r_i, for each row; rows that say nothing stay."""
     indptr = csr[0]

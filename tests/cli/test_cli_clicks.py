@@ -1,0 +1,81 @@
+"""From a table of clicks to lists, by the command."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import boundrec
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs = [(f"u{user}", f"film {item}") for user in range(30) for item in rng.permutation(20)[:7]]
+    (tmp_path / "clicks.csv").write_text("\n".join(["who,film", *(f"{user},{item}" for user, item in pairs)]) + "\n")
+    rows = (f"{user},{item},{rng.integers(1, 90)}" for user, item in pairs)
+    (tmp_path / "plays.csv").write_text("\n".join(["user,film,plays", *rows]) + "\n")
+    log = [f"{user},{item}" for user, item in [*pairs, *pairs[:50]]]
+    (tmp_path / "log.csv").write_text("\n".join(["user,film", *log]) + "\n")
+    return tmp_path
+
+
+def test_clicks_become_a_model_and_a_model_lists(command, folder):
+    out, _ = command("fit clicks.csv -o m.safetensors --model implicit --keep-ratings")
+    assert "implicit: bounds -1 to 1, 12 sweeps" in out
+    model = boundrec.load(folder / "m.safetensors")
+    assert (type(model).__name__, model.n_factors) == ("ImplicitMBMF", 64)
+    rows = list(csv.DictReader(io.StringIO(command("recommend m.safetensors u3 -n 4")[0])))
+    items, scores = model.recommend(["u3"], n=4)
+    assert [row["item"] for row in rows] == items[0].tolist()
+    assert np.allclose([float(row["score"]) for row in rows], scores[0])
+    assert "film" in command("similar m.safetensors film_3")[0]
+    facts = json.loads(command("info m.safetensors --json")[0])
+    assert (facts["model"], facts["bounds"], facts["ratings"]) == ("implicit", [-1, 1], 210)
+    why = json.loads(command(f"explain m.safetensors u3 {items[0][0].replace(' ', '_')} --json")[0])
+    assert sum(part["total"] for part in why["ratings"]) + why["remainder"] == pytest.approx(why["prediction"])
+
+
+def test_a_column_of_counts_is_how_often_and_repeated_rows_add_up(command, folder):
+    command("fit plays.csv -o plays.safetensors -m implicit -k 5 --keep-ratings")
+    plays = boundrec.load(folder / "plays.safetensors")
+    assert plays.n_factors == 5
+    assert plays.typical_strength_ > 1
+    command("fit log.csv -o log.safetensors -m implicit --keep-ratings")
+    assert boundrec.load(folder / "log.safetensors").fitted_.ratings.by_user.data.max() == 2
+    _, err = command("fit log.csv -o log.safetensors -m implicit --duplicates raise", code=1)
+    assert "pass --duplicates sum or --duplicates last" in err
+
+
+def test_lists_are_measured_beside_popularity_and_errors_are_not(command, folder):
+    for text in ("evaluate plays.csv -m implicit --json", "compare clicks.csv --models implicit -o plot.png --json"):
+        results = json.loads(command(text)[0])["results"]
+        found = {one["model"]: one for one in results}
+        assert found["implicit"]["rmse"] is None
+        assert 0 <= found["implicit"]["ndcg@10"] <= 1
+        assert 0 <= found["popularity"]["ndcg@10"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("fit clicks.csv -o m.safetensors -m implicit --bounds 1 5", "scores of implicit lie between -1 and 1"),
+        ("tune clicks.csv -m implicit", "settings are judged by the error of ratings"),
+        ("fit clicks.csv -o m.safetensors", "no column looks like the rating's"),
+        (
+            "fit clicks.csv -o m.safetensors -m implicit --history clicks.csv",
+            "--history: implicit has one range for all",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(command, text, sentence):
+    code = 1 if "-m" not in text else 2
+    assert sentence in " ".join(command(text, code=code)[1].split())
+
+
+def test_strengths_of_zero_are_refused_with_their_line(command, folder):
+    (folder / "zero.csv").write_text("user,item,count\na,x,1\nb,y,0\n")
+    _, err = command("fit zero.csv -o m.safetensors -m implicit", code=1)
+    assert "1 of 2 values of 'count' are not above 0 (first: 0 in line 3)" in err
