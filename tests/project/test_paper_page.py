@@ -178,7 +178,7 @@ def hours_on_all_entries(f):
     names = ("bookcrossing_explicit", "bookcrossing_filled", "bookcrossing_paper")
     assert not any(folds(name, m, k) for name in names for m in ("BMF", "BMC-ADMM") for k in KS)
     rows = [row for name in names[1:] for row in f.known[f"table3_{name}"].rows if row[0] in ("BMF", "BMC-ADMM")]
-    return [min(float(re.search(r"[\d.]+", row[1].absent)[0]) for row in rows)]
+    return min(float(re.search(r"[\d.]+", row[1].absent)[0]) for row in rows) > 5  # by the cores that are here
 
 
 def no_ccd_with_the_zeros_kept(f):
@@ -252,7 +252,7 @@ BOUND = {
     "which has biases.": offsets_below_the_eight,
     "Shares of held-out predictions out of bounds, and of the entries in top-ten lists that are tied once clipped; BMF "
     "and BMC-ADMM have one fold here, the others five:": folds_of_the_clipped,
-    "BMF and BMC-ADMM were not run: on all entries they would take {:.0f} hours and more.": hours_on_all_entries,
+    "BMF and BMC-ADMM were not run: on all entries they would take many hours each.": hours_on_all_entries,
     "CCD++ was not run with the zeros kept.": no_ccd_with_the_zeros_kept,
     "With biases inside the bound, `BayesianMBMF` has the lowest RMSE of all rows in each of these two tables and in "
     "that of Jester.": lowest_of_all,
