@@ -35,16 +35,42 @@ def sparse(rng, n_rows, n_columns, density=0.4):
 # --- the system ---------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 10_000))
-def test_products_of_sparse_matrices_equal_their_slow_twin(seed):
+@given(st.integers(0, 10_000), st.booleans())
+def test_products_of_sparse_matrices_equal_their_slow_twin(seed, of_ones):
     rng = np.random.default_rng(seed)
     n, m, width = rng.integers(1, 9, 3)
-    matrix, dense = Sparse.of(sparse(rng, n, m)), rng.standard_normal((m, width))
+    matrix, dense = sparse(rng, n, m), rng.standard_normal((m, width))
+    places, values = (matrix.indptr.astype(np.int64), matrix.indices), matrix.data
     out = np.full((n, width), np.nan)
     middle = int(rng.integers(n + 1))
     for start, stop in ((0, middle), (middle, n)):
-        kernels.sparse_products(tuple(matrix), dense, out, start, stop)
-    assert np.allclose(out, naive.sparse_product(*matrix, dense), rtol=1e-12, atol=1e-14)
+        if of_ones:
+            kernels.sums_of_rows(places, dense, out, start, stop)
+        else:
+            kernels.sparse_products((*places, values), dense, out, start, stop)
+    wanted = naive.sparse_product(*places, np.ones_like(values) if of_ones else values, dense)
+    assert np.allclose(out, wanted, rtol=1e-12, atol=1e-14)
+
+
+@given(st.integers(0, 10_000), st.booleans())
+def test_both_orders_of_a_matrix_multiply_as_the_dense_one(seed, of_sets):
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(1, 9, 2)
+    given_matrix = sparse(rng, n, m)
+    if of_sets:  # the same value all along a row
+        sizes = np.diff(given_matrix.indptr)
+        given_matrix.data[:] = 1 / np.sqrt(np.repeat(sizes, sizes))
+    rows = Sparse.of(given_matrix)
+    columns, dense = rows.transposed(int(m)), given_matrix.toarray()
+    right, left = rng.standard_normal((m, 3)), rng.standard_normal((n, 3))
+    assert np.allclose(rows.times(right, POOL), dense @ right, rtol=1e-12, atol=1e-14)
+    assert np.allclose(columns.times(left, POOL), dense.T @ left, rtol=1e-12, atol=1e-14)
+    for one, wanted in ((rows, dense), (columns, dense.T)):
+        there = csr_array((one.entries(), one.indices, one.indptr), shape=wanted.shape)
+        assert np.allclose(there.toarray(), wanted, rtol=1e-15)
+    if of_sets:
+        assert not rows.values.size
+        assert not columns.values.size
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.sampled_from([0, 1, 3, 24]))

@@ -77,6 +77,25 @@ def sparse_products(matrix, dense, out, start, stop):
 
 
 @compiled
+def sums_of_rows(places, dense, out, start, stop):
+    """out_i = Σ_j d_j over the places j of a row: `sparse_products` where every entry is 1."""
+    indptr, indices = places
+    for i in range(start, stop):
+        total = out[i]
+        total[:] = 0.0
+        p, end = indptr[i], indptr[i + 1]
+        while p + 4 <= end:
+            d0, d1, d2, d3 = dense[indices[p]], dense[indices[p + 1]], dense[indices[p + 2]], dense[indices[p + 3]]
+            for k in range(total.shape[0]):
+                total[k] += (d0[k] + d1[k]) + (d2[k] + d3[k])
+            p += 4
+        for last in range(p, end):
+            row = dense[indices[last]]
+            for k in range(total.shape[0]):
+                total[k] += row[k]
+
+
+@compiled
 def row_gradients(csr, rows, fixed, gradient, out, start, stop):
     """gradient_i = −Σ_j c_ij e_ij h_j, half of ∂F/∂w_i (slip A4), and out_i = Σ_j c_ij e_ij², in one pass.
 

@@ -69,8 +69,8 @@ class Links:
         learnt_from = features if rated.all() else features[rated]
         rows = Sparse.of(learnt_from)
         self._all = rows if rated.all() else Sparse.of(features)
-        self._system = NormalEquations(rows, Sparse.of(learnt_from.T.tocsr()))
         n = features.shape[1]
+        self._system = NormalEquations(rows, n)
         self._group = np.repeat(np.arange(len(groups)), groups)
         n_told = n - groups[-1] if sets else n
         self._weights = telling(learnt_from[:, n_told:]) if sets else np.ones(learnt_from.shape[0])
@@ -79,7 +79,7 @@ class Links:
         if sets and n_told:
             self._told = Sparse.of(features[:, :n_told])
             weighed = csr_array(diags_array(np.sqrt(self._weights)) @ learnt_from[:, :n_told])
-            self._regression = NormalEquations(Sparse.of(weighed), Sparse.of(weighed.T.tocsr()))
+            self._regression = NormalEquations(Sparse.of(weighed), n_told)
         self.strength, self.matrix = np.full(len(groups), FIRST_STRENGTH), np.zeros((n, width))
 
     def shifts(self, pool: RowPool) -> Floats:

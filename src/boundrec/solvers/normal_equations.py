@@ -25,53 +25,89 @@ FEW = 64
 TOLERANCE, MOST_STEPS = 1e-2, 100
 #: How many directions are solved for exactly, and how often they are turned towards the slowest ones.
 N_SLOW, N_TURNS = 24, 4
+NONE: Floats = np.empty(0)
 
 
 class Sparse(NamedTuple):
-    """A sparse matrix in row order, as kernels take it."""
+    """A sparse matrix in row order, as kernels take it: entries r_i v_ij c_j, of which what is empty is 1.
+
+    Sets have the same value all along a row: they are r and the places, a third of the memory.
+    """
 
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
-    values: Floats
+    values: Floats = NONE
+    of_rows: Floats = NONE
+    of_columns: Floats = NONE
 
     @classmethod
     def of(cls, matrix: csr_array) -> Sparse:
         """From SciPy's."""
-        return cls(
-            matrix.indptr.astype(np.int64, copy=False),
-            matrix.indices.astype(np.int32, copy=False),
-            matrix.data.astype(np.float64, copy=False),
-        )
+        indptr, indices = matrix.indptr.astype(np.int64, copy=False), matrix.indices.astype(np.int32, copy=False)
+        values = matrix.data.astype(np.float64, copy=False)
+        even = _value_of_rows(indptr, values)
+        return cls(indptr, indices, values) if even is None else cls(indptr, indices, of_rows=even)
 
     @classmethod
     def full(cls, n_rows: int, n_columns: int) -> Sparse:
         """All places, still without values, for products of dense matrices: bits of BLAS change with its threads."""
         indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
         indices = np.tile(np.arange(n_columns, dtype=np.int32), n_rows)
-        return cls(indptr, indices, np.empty(0))
+        return cls(indptr, indices)
 
     def filled(self, dense: Floats) -> Sparse:
         """The same places with these values."""
         return self._replace(values=np.ascontiguousarray(dense).ravel())
 
+    def transposed(self, n_columns: int) -> Sparse:
+        """The same matrix in the order of its columns."""
+        values = self.values if self.values.size else np.ones(self.indices.size, np.int8)
+        across = csr_array((values, self.indices, self.indptr), shape=(len(self.indptr) - 1, n_columns)).T.tocsr()
+        indptr, indices = across.indptr.astype(np.int64, copy=False), across.indices.astype(np.int32, copy=False)
+        kept = across.data if self.values.size else NONE
+        return Sparse(indptr, indices, kept, of_rows=self.of_columns, of_columns=self.of_rows)
+
+    def entries(self) -> Floats:
+        """What stands at each place."""
+        found = self.values.copy() if self.values.size else np.ones(self.indices.size)
+        if self.of_rows.size:
+            found *= np.repeat(self.of_rows, np.diff(self.indptr))
+        if self.of_columns.size:
+            found *= self.of_columns[self.indices]
+        return found
+
     def times(self, dense: Floats, pool: RowPool) -> Floats:
         """The product with a dense matrix, rows shared between threads."""
-        from boundrec.solvers.kernels import sparse_products
+        from boundrec.solvers.kernels import sparse_products, sums_of_rows
 
+        dense = self.of_columns[:, None] * dense if self.of_columns.size else np.ascontiguousarray(dense)
         out = np.empty((len(self.indptr) - 1, dense.shape[1]))
-        pool.run(sparse_products, self.indptr, self, np.ascontiguousarray(dense), out)
+        if self.values.size:
+            pool.run(sparse_products, self.indptr, self[:3], dense, out)
+        else:
+            pool.run(sums_of_rows, self.indptr, self[:2], dense, out)
+        if self.of_rows.size:
+            out *= self.of_rows[:, None]
         return out
 
 
+def _value_of_rows(indptr: NDArray[np.int64], values: Floats) -> Floats | None:
+    """The value of each row, where it is the same all along every row; None where it is not."""
+    sizes = np.diff(indptr)
+    first = np.zeros(len(sizes))
+    first[sizes > 0] = values[indptr[:-1][sizes > 0]]
+    return first if values.size and np.array_equal(np.repeat(first, sizes), values) else None
+
+
 class NormalEquations:
-    """Solves (FᵀF + Λ) B = R for one F, given by rows and by columns, and any Λ and R.
+    """Solves (FᵀF + Λ) B = R for one F, given by rows and kept by columns, too, and any Λ and R.
 
     Sums over rows are einsum's plain loops: threaded products would change bits with the number of threads.
     """
 
-    def __init__(self, rows: Sparse, columns: Sparse) -> None:
-        self.rows, self.columns, self.n = rows, columns, len(columns.indptr) - 1
-        self._squares = np.bincount(rows.indices, rows.values**2, minlength=self.n)
+    def __init__(self, rows: Sparse, n_columns: int) -> None:
+        self.rows, self.columns, self.n = rows, rows.transposed(n_columns), n_columns
+        self._squares = np.bincount(rows.indices, rows.entries() ** 2, minlength=self.n)
         self._gram: Floats | None = None
         self._slow: Subspace | None = None
 
@@ -85,7 +121,7 @@ class NormalEquations:
         from scipy.linalg import cho_factor, cho_solve
 
         if self._gram is None:
-            columns = self.columns.values, self.columns.indices, self.columns.indptr
+            columns = self.columns.entries(), self.columns.indices, self.columns.indptr
             across = csr_array(columns, shape=(self.n, len(self.rows.indptr) - 1))
             self._gram = (across @ across.T).toarray()
         return np.asarray(cho_solve(cho_factor(self._gram + np.diag(strengths)), right))
