@@ -457,6 +457,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
             self._chain = Chain(
                 one.users.factors, one.items.factors, one.rng, last.noise, one.kept.or_last().noise, links
             )
+        outcomes.clear()  # what the sampler worked with is no longer needed, and its memory is
         fitted = fitted.with_means()
         told = self.link is not None or fitted.users.steadiness is not None
         return replace(fitted, noise_shape=shape_of_noise(fitted)) if told else fitted

@@ -180,15 +180,11 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
 
     def _learn(self, start: Fitted, held_out: Ratings | None, callback: Callback | None) -> Self:
         """From what is known before the first sweep to a learned model; one that fails leaves this as it was."""
-        assert start.ratings is not None
         validation = None if held_out is None else self._validation(held_out, start)
-        before, n_visited = self._learned, self._n_visited(start.ratings)
-        outcomes: list[Outcome] = []
+        before, outcomes = self._learned, list[Outcome]()
         try:
             for rng in self._generators():
-                with RowPool(self.n_jobs, n_visited) as pool:
-                    solver = self._solver(start, pool, rng, validation)
-                    outcomes.append(run(solver, self._watch(solver, start, validation, callback)))
+                outcomes.append(self._run(start, rng, validation, callback))
                 if not outcomes[-1].to_the_end:
                     break
             self._learned = self._complete(self._together(start, outcomes, at_the_end=True), outcomes)
@@ -196,6 +192,15 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             self._learned = before
             raise
         return self
+
+    def _run(
+        self, start: Fitted, rng: np.random.Generator, validation: Validation | None, callback: Callback | None
+    ) -> Outcome:
+        """One run of the solver, of which nothing stays but the outcome."""
+        assert start.ratings is not None
+        with RowPool(self.n_jobs, self._n_visited(start.ratings)) as pool:
+            solver = self._solver(start, pool, rng, validation)
+            return run(solver, self._watch(solver, start, validation, callback))
 
     def _watch(
         self,

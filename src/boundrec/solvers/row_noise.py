@@ -19,7 +19,7 @@ from boundrec.data.ratings import Csr
 Numbers = NDArray[np.int32]
 
 #: ν of users and of items: how many ratings the guess that a row is like all others counts for.
-USERS_ALIKE, ITEMS_ALIKE = 20.0, 50.0
+USERS_ALIKE, ITEMS_ALIKE = 60.0, 50.0
 #: No row is noisier, or less noisy, than so: then weights of any size can be multiplied by it.
 STEADIEST = 1e30
 ALIKE = {"user": USERS_ALIKE, "item": ITEMS_ALIKE}
