@@ -358,7 +358,8 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
 def unobserved_weight_for(start: Fitted) -> float:
     """What "auto" stands for: the more a user chose on average, the more what they did not choose says of them.
 
-    Found by measuring on validation parts of five data sets; see "Recommendations from clicks and counts".
+    Found by measuring on validation parts of five data sets; see "Recommendations from ratings, clicks and
+    counts".
     """
     chosen = start.mean * float(start.items.trained.sum())
     return float(np.clip(WEIGHT * chosen**1.5, LEAST_WEIGHT, MOST_WEIGHT))
