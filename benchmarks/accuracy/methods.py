@@ -26,6 +26,8 @@ from boundrec.models.side_information import MOST_IN_SETS, counting, rated_sets,
 from boundrec.ranges import Form
 
 Settings = Mapping[str, Any]
+#: Settings of lists, which no prediction depends on.
+FOR_LISTS = ("affinity", "rating_weight")
 #: Pairs answered at a time.
 BLOCK = 1 << 16
 #: Users and items of the ratings on which models are compiled: enough to be in sets.
@@ -442,8 +444,9 @@ class Own(Method):
         return self.predict(X.astype(np.int32)).reshape(len(users), n_items)
 
     def stated(self) -> dict[str, str]:
-        """Every setting of the model, but for the number of threads."""
-        return {name: repr(value) for name, value in self.build(None).get_params().items() if name != "n_jobs"}
+        """Every setting of the model, but for those that change no prediction."""
+        settings = self.build(None).get_params()
+        return {name: repr(value) for name, value in settings.items() if name not in ("n_jobs", *FOR_LISTS)}
 
     def figures(self) -> dict[str, Any]:
         """How many sweeps there were, and what one takes."""
