@@ -402,6 +402,25 @@ def diversity(lists, vectors):
     return found
 
 
+def rerank(items, scores, vectors, n, diversity):
+    """Greedy marginal relevance of one list, without what pads it; vectors is {item: vector}."""
+    low, width = min(scores, default=0), (max(scores, default=0) - min(scores, default=0)) or 1.0
+    left, chosen = list(range(len(items))), []
+    while left and len(chosen) < n:
+
+        def worth(place):
+            relevance = (scores[place] - low) / width
+            if not chosen:
+                return relevance
+            nearest = max(cosine(vectors[items[place]], vectors[items[other]]) for other in chosen)
+            return (1 - diversity) * relevance - diversity * nearest
+
+        best = max(left, key=worth)
+        left.remove(best)
+        chosen.append(best)
+    return [items[place] for place in chosen]
+
+
 # --- splits by time -------------------------------------------------------------------------------------------------
 
 
