@@ -150,7 +150,7 @@ class Cosine(Neighbours):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """Numbers of neighbours."""
-        return [{"K": K} for K in (20, 50, 100, 200, 400)]
+        return [{"K": K} for K in (20, 100, 400, 1000)]
 
 
 class BM25(Neighbours):
@@ -161,7 +161,7 @@ class BM25(Neighbours):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """Numbers of neighbours, and how much a user's many choices count less."""
-        return [{"K": K, "K1": 1.2, "B": B} for K, B in product((20, 100, 400), (0.25, 0.75))]
+        return [{"K": K, "K1": 1.2, "B": B} for K, B in product((100, 400, 1000), (0.25, 0.75))]
 
 
 class EASE(Method):
@@ -234,12 +234,12 @@ class TunedALS(ALS):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """As it comes; confidences of a click and ridges; and more factors. As many as our own has."""
-        alphas, ridges = ((1.0, 2.0, 5.0), (0.1, 2.0, 20.0)) if len(task.shares) > 2 else ((1.0, 3.0), (2.0, 20.0))
+        alphas, ridges = ((1.0, 2.0, 5.0), (2.0, 20.0, 60.0)) if len(task.shares) > 2 else ((1.0, 2.0), (20.0, 60.0))
         return [
             {},
             *({"factors": task.factors, "alpha": a, "regularization": r} for a, r in product(alphas, ridges)),
             *(
-                {"factors": task.more_factors, "alpha": a, "regularization": ridges[-1]}
+                {"factors": task.more_factors, "alpha": a, "regularization": 20.0}
                 for a in alphas
                 if task.more_factors is not None
             ),

@@ -46,8 +46,8 @@ NOTES = """Every method learns from the same pairs of the same splits, each fit 
   users of a split (ends averaged over the splits): it has the luck of who is asked in it, and not that of the split.
 - **coverage**: share of the items in training that are in any list of ten. **novelty**: mean −log₂ of the share of
   users who chose an item, over lists of ten.
-- **processor s**: of `fit`, compiled before; *without the ball* is plain NumPy, a row at a time, and its time says
-  nothing. **peak memory**: of the process until the end of `fit`, with Python, libraries and data.
+- **processor s**: of `fit`, compiled before; *without the ball* is plain NumPy, so that its time says little of
+  the method. **peak memory**: of the process until the end of `fit`, with Python, libraries and data.
 - **Tuned** is by NDCG@10 on a tenth of what seed 0 learns from, over the grids in the tables below; everything else is
   as it comes. `ImplicitMBMF` and the same loss *without the ball* have one grid.
 - EASE inverts a matrix of items (where users are fewer, the same of users), which BookCrossing's 92,184 × 270,169 do

@@ -42,7 +42,7 @@ class Task(NamedTuple):
 TASKS = {
     "movielens-100k": Task("MovieLens 100k", "movielens_100k", True, 943, 3, (0.4, 1.6, 3.2), (0.06, 0.13, 0.26)),
     "lastfm": Task("Last.fm", "lastfm_hetrec", False, 1_892, 10, (0.1, 0.4, 0.8), (0.06, 0.13, 0.26)),
-    "movielens-1m": Task("MovieLens 1M", "movielens_1m", True, 3_706, 30, (1.6, 3.2), (0.06, 0.13)),
+    "movielens-1m": Task("MovieLens 1M", "movielens_1m", True, 3_706, 30, (1.6, 3.2), (0.06, 0.13), more_factors=None),
     "bookcrossing": Task(
         "BookCrossing, zeros as clicks",
         "bookcrossing_paper",
