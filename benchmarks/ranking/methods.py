@@ -405,7 +405,7 @@ METHODS: dict[str, type[Method]] = {
     "ImplicitMBMF with stars": Stars,
     "ImplicitMBMF with stars, tuned": TunedStars,
     "MBMF": Exact,
-    # "BayesianMBMF": Sampled,
+    "BayesianMBMF": Sampled,
 }
 
 

@@ -345,6 +345,13 @@ def enter(lists: Lists, new_rows: Codes, new_items: Codes, new_scores: Floats) -
     lists.scores[changed], lists.items[changed] = (values[kept].reshape(len(changed), n) for values in (scores, items))
 
 
+def reordered(lists: Lists, scores: Floats, n: int) -> Lists:
+    """The n best of what stands in lists by other scores, equal ones by item order; NaN is left out."""
+    order = np.lexsort((lists.items, -scores), axis=1)[:, :n]  # NaN comes last
+    items, best = np.take_along_axis(lists.items, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    return Lists(np.where(np.isnan(best), -1, items), best)
+
+
 class Popular:
     """The items in the order of the model's answers for an unknown user; none where it has no answer."""
 

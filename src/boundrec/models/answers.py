@@ -95,6 +95,21 @@ def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
     return std if shape is None else std * shape.deviations()[_row_of_shape(fitted, pairs)]
 
 
+def lower_bounds(fitted: Fitted, pairs: Pairs) -> Floats:
+    """The prediction less one standard deviation of what is uncertain about it, inside the pair's range.
+
+    The noise of a single rating is no part of that: it is in every rating of everything, and says nothing about which
+    item is better. What samples disagree on, and leave open, is large for an item with one rating and small for one
+    with many. It is taken off on the scale that the model factorises, so behind a link by a factor.
+    """
+    scale, ratings = fitted.ranges.scale, predictions(fitted, pairs)
+    spread = np.empty(len(pairs))
+    for block, samples, within, _ in sampled(fitted, pairs):
+        spread[block] = np.sqrt(samples.var(axis=1) + within)
+    lower = scale.to_rating(scale.of_values(ratings, pairs) - spread, pairs)
+    return np.clip(lower, *fitted.ranges.interval(pairs))
+
+
 def _row_of_shape(fitted: Fitted, pairs: Pairs) -> Codes:
     """Whose distribution of errors each pair has, by how noisy its user is."""
     assert fitted.noise_shape is not None

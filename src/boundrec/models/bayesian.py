@@ -27,14 +27,15 @@ from boundrec.data.columns import read_numbers, short
 from boundrec.data.features import read_features
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
-from boundrec.models.bounded import BoundedModel, centred_sides, noise_growth
+from boundrec.models.blend import KnowsChoices
+from boundrec.models.bounded import centred_sides, noise_growth
 from boundrec.models.estimator import Callback
 from boundrec.models.explain import Explanation, explained
 from boundrec.models.feature_effects import feature_effects
 from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
-from boundrec.models.new_ratings import OTHER, SampledRows, TakesNewRatings, of_side
+from boundrec.models.new_ratings import OTHER, SampledRows, of_side
 from boundrec.models.noise_shape import shape_of_noise
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
 from boundrec.models.side_information import NOBODY, FittedLinks, links_of, well_rated, worth_having
@@ -130,7 +131,7 @@ class EvaluatedSampler(Sampler):
         return self.evaluated
 
 
-class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": None, "dtype": "float32"}):
+class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "float32"}):
     """Magnitude bounded matrix factorisation, averaged over its posterior: accurate without tuning, never out of range.
 
     Sampling is in float64 whatever ``dtype`` is, and draws are keyed by row: any number of threads gives the same bits.
@@ -181,7 +182,7 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
     )
 
     STORED: ClassVar[dict[str, str]] = {
-        **BoundedModel.STORED,
+        **KnowsChoices.STORED,
         "user_biases": "floats users kept",
         "item_biases": "floats items kept",
         "user_spread": "floats users spreads",
@@ -458,8 +459,9 @@ class BayesianMBMF(TakesNewRatings, BoundedModel, defaults={"n_iter_no_change": 
                 one.users.factors, one.items.factors, one.rng, last.noise, one.kept.or_last().noise, links
             )
         fitted = fitted.with_means()
-        told = self.link is not None or fitted.users.steadiness is not None
-        return replace(fitted, noise_shape=shape_of_noise(fitted)) if told else fitted
+        if self.link is not None or fitted.users.steadiness is not None:
+            fitted = replace(fitted, noise_shape=shape_of_noise(fitted))
+        return super()._complete(fitted, outcomes)
 
     def _predicted(self, solver: Solver, so_far: Callable[[], Fitted], validation: Validation) -> Floats:
         assert isinstance(solver, EvaluatedSampler)

@@ -60,6 +60,8 @@ else:
 Callback = Callable[[int, float, Any], object]
 Output = Literal["arrays", Library]
 OUTPUTS: tuple[Output, ...] = get_args(Output)
+#: What lists may be sorted by.
+By = Literal["auto", "rating", "lower", "blend"]
 #: What `recommend` calls the columns of its frames: clear without a fit that has seen them.
 OWN_NAMES: Names = ("user", "item")
 #: The products of vectors within this are far from the ends of float32.
@@ -87,6 +89,7 @@ class Wanted(TypedDict, total=False):
     candidates: Any
     exclude: Any
     bounds: Any
+    by: By
 
 
 class WantedBatches(Wanted, total=False):
@@ -105,6 +108,11 @@ class Asked(NamedTuple):
     seen: Seen | None
     output: Output
     rule: Rule | None
+    by: By
+
+    def of(self, rows: Any, n: int) -> Asked:
+        """The same for some of the users, in lists of another length."""
+        return self._replace(user_ids=self.user_ids[rows], users=self.users[rows], n=n)
 
 
 class OnlyBayesian:
@@ -390,6 +398,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         exclude: Any = None,
         output: Literal["arrays"] = "arrays",
         bounds: Any = None,
+        by: By = "auto",
     ) -> tuple[NDArray[Any], Floats]: ...
     @overload
     def recommend(
@@ -412,8 +421,9 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         exclude: Any = None,
         output: Output = "arrays",
         bounds: Any = None,
+        by: By = "auto",
     ) -> Any:
-        """The n items with the highest predictions for each user: exact, equal predictions in the order of the items.
+        """The n items with the highest scores for each user: exact, equal scores in the order of the items.
 
         Parameters
         ----------
@@ -431,20 +441,28 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             Item ids to leave out, of everybody's list; or a mapping from user ids to what each is not to see, such as
             what they dismissed. Those who are not asked for do not matter.
         output
-            ``"arrays"``: item ids and predictions, one row for each user, n columns, or as many as the model has items
-            where those are fewer. Where a list is shorter than that the predictions are NaN and the ids −1, or None
+            ``"arrays"``: item ids and scores, one row for each user, n columns, or as many as the model has items
+            where those are fewer. Where a list is shorter than that the scores are NaN and the ids −1, or None
             where ids are not integers. ``"pandas"``, ``"polars"`` or ``"pyarrow"``: a frame with the columns user,
             item, rank (from 1), score, lower, upper and, where the model knows it, std; it has no rows for items that
-            are not there.
+            are not there. Where the score is not the predicted rating, that follows it as rating; from ``"blend"`` the
+            last column is affinity.
         bounds
             Of a model whose pairs have ranges of their own: another rule than that of the fit; needed where its ranges
             came with the rows. Pairs without a range are left out.
+        by
+            What lists are sorted by. ``"rating"``: the prediction. ``"lower"``, for `BayesianMBMF`: the prediction less
+            one standard deviation of what is uncertain about it (the noise of a single rating is not), so that nothing
+            tops a list by one lucky rating. ``"blend"``, for a model that was fitted with ``affinity=True``: affinity +
+            rating_weight · (rating − mean) / (4 standard deviations of ratings), the last between −1 and 1, among the
+            200 items, or n, of the highest affinity; a score between ∓(1 + rating_weight). ``"auto"``: the blend where
+            there are affinities, else the prediction, which of `ImplicitMBMF` is the affinity.
 
         Returns
         -------
         (items, scores), or a frame
         """
-        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output, bounds)
+        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output, bounds, by)
         lists = _joined(list(self._lists(asked)), asked.n)
         answer = self._present(asked, slice(None), lists)
         return answer[1:] if output == "arrays" else answer
@@ -460,6 +478,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         output: Literal["arrays"] = "arrays",
         batch_size: int = 4096,
         bounds: Any = None,
+        by: By = "auto",
     ) -> Iterator[tuple[NDArray[Any], NDArray[Any], Floats]]: ...
     @overload
     def recommend_batches(
@@ -483,12 +502,13 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         output: Output = "arrays",
         batch_size: int = 4096,
         bounds: Any = None,
+        by: By = "auto",
     ) -> Iterator[Any]:
         """`recommend` for some users at a time: the lists of all of them need never be in memory together.
 
         Parameters
         ----------
-        users, n, exclude_seen, candidates, exclude, output, bounds
+        users, n, exclude_seen, candidates, exclude, output, bounds, by
             As in `recommend`.
         batch_size
             Users in a batch.
@@ -497,7 +517,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         -------
         an iterator over (users, items, scores), or over frames
         """
-        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output, bounds)
+        asked = self._read_request(users, n, exclude_seen, candidates, exclude, output, bounds, by)
         check_count("batch_size", batch_size, 1)
         return self._batches(asked, batch_size)
 
@@ -513,6 +533,11 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
                 waiting, n_waiting = [Lists(items[size:], scores[size:])], len(items[size:])
 
     def _lists(self, asked: Asked) -> Iterator[Lists]:
+        """Row numbers of items and their scores, for some users at a time in their order."""
+        return self._by_prediction(asked)
+
+    def _by_prediction(self, asked: Asked) -> Iterator[Lists]:
+        """The items with the highest predictions."""
         fitted, answered = self._asked_of(asked), self.on_unknown != "nan"
         if fitted.rule is not None:
             lacking: list[tuple[int, int]] = []
@@ -537,29 +562,39 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             items = np.full(lists.items.shape, -1 if ids.dtype == np.int64 else None, ids.dtype)
             items[there] = ids[lists.items[there]]
             return asked.user_ids[rows], items, lists.scores
-        place, rank = np.nonzero(there)
-        users, items = asked.users[rows][place], lists.items[there]
-        users = np.where(fitted.users.trained[users], users, -1)
-        ends = None
-        if fitted.rule is not None:
-            ends = fitted.rule.ends(asked.user_ids[rows][place], ids[items])
-        pairs = Pairs(users, items, ends)
+        rank = np.nonzero(there)[1]
+        user_ids, pairs = self._listed_pairs(asked, rows, lists)
         lower, upper = fitted.ranges.interval(pairs)
         columns = {
-            "user": asked.user_ids[rows][place],
-            "item": ids[items],
+            "user": user_ids,
+            "item": ids[pairs.items],
             "rank": rank + 1,
             "score": lists.scores[there],
             "lower": lower,
             "upper": upper,
         }
         std = answers.deviations(fitted, pairs)
-        return build_frame(columns if std is None else {**columns, "std": std}, asked.output)
+        columns = self._with_parts(columns if std is None else {**columns, "std": std}, asked, pairs)
+        return build_frame(columns, asked.output)
+
+    def _with_parts(self, columns: dict[str, Any], asked: Asked, pairs: Pairs) -> dict[str, Any]:
+        """The columns of a frame, with what its scores are made of."""
+        return columns
+
+    def _listed_pairs(self, asked: Asked, rows: slice, lists: Lists) -> tuple[NDArray[Any], Pairs]:
+        """Users and items that stand in lists, list by list: ids of users, and row numbers with ranges."""
+        fitted, there = self._asked_of(asked), lists.items >= 0
+        place = np.nonzero(there)[0]
+        user_ids, users, items = asked.user_ids[rows][place], asked.users[rows][place], lists.items[there]
+        users = np.where(fitted.users.trained[users], users, -1)
+        ends = None if fitted.rule is None else fitted.rule.ends(user_ids, fitted.items.ids.ids[items])
+        return user_ids, Pairs(users, items, ends)
 
     def _read_request(
-        self, users: Any, n: int, exclude_seen: bool, candidates: Any, exclude: Any, output: Output, bounds: Any
+        self, users: Any, n: int, exclude_seen: bool, candidates: Any, exclude: Any, output: Output, bounds: Any, by: By
     ) -> Asked:
         self._check_can_answer()
+        by = self._sorted_by(by)
         check_count("n", n, 1)
         check_flag("exclude_seen", exclude_seen)
         check_word("output", output, OUTPUTS)
@@ -574,7 +609,24 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         if isinstance(exclude, Mapping):
             seen, exclude = self._seen_or_excluded(seen, exclude, id_array(column), codes), None
         items = self._items_to_search(candidates, exclude)
-        return Asked(id_array(column), codes, items, n, seen, output, _rule_to_ask(fitted.rule, bounds))
+        return Asked(id_array(column), codes, items, n, seen, output, _rule_to_ask(fitted.rule, bounds), by)
+
+    def _sorted_by(self, by: By) -> By:
+        """What lists are sorted by, where "auto" is resolved; refused where the model has no such score."""
+        check_word("by", by, get_args(By))
+        if by == "lower" and self.fitted_.noise_variances is None:
+            raise ValueError(
+                f"by='lower' takes the standard deviation of predictions off them, and {type(self).__name__} knows "
+                "none: fit a BayesianMBMF, or pass by='rating'."
+            )
+        if by == "blend" and self.fitted_.choices is None:
+            raise ValueError(
+                "by='blend' needs to know who chooses what besides how they rate it: fit a BayesianMBMF or an MBMF "
+                "with affinity=True, or pass by='rating'."
+            )
+        if by == "auto":
+            return "rating" if self.fitted_.choices is None else "blend"
+        return by
 
     def _items_to_search(self, candidates: Any, exclude: Any) -> Codes:
         """Row numbers of the items that may be recommended, in their order."""

@@ -164,6 +164,8 @@ class Fitted(ReadOnly):
     found: Mapping[str, float] = field(default_factory=dict)
     #: What a sampler predicts for its ``eval_set``.
     eval_predictions: Floats | None = None
+    #: Of a model that also learnt who chooses what: that, with the same rows of users and items, and no ratings.
+    choices: Fitted | None = None
 
     @classmethod
     def before_the_first_sweep(

@@ -26,7 +26,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Duplicates, Ends, Pairs, Ratings
 from boundrec.metrics import ndcg_at_k
 from boundrec.models import answers
-from boundrec.models.estimator import Callback, FactorisationModel, check_names, refuse_unknown_arguments
+from boundrec.models.estimator import By, Callback, FactorisationModel, check_names, refuse_unknown_arguments
 from boundrec.models.explain import Explanation, RatingPart
 from boundrec.models.fit import StoppingRule, Validation
 from boundrec.models.fitted import Fitted, FittedSide, learned
@@ -238,6 +238,11 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         """The affinity of each pair of ids in X, from −1 to 1; ``on_unknown`` says what unknown ids get."""
         return super().predict(X)
 
+    def _sorted_by(self, by: By) -> By:
+        if by != "auto":
+            raise ValueError(f"by={short(by)}: the only score of an ImplicitMBMF is its affinity: leave by out.")
+        return by
+
     def score(self, X: Any, y: Any = None) -> float:  # type: ignore[override]
         """NDCG@10 of everybody's lists, without what was chosen before, against what they chose besides.
 
@@ -308,13 +313,8 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
             raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
         kind, fitted = axis.removesuffix("s"), self.fitted_
         given = of_known(fitted, self._read_new(X, y, sample_weight), kind, self.on_unknown)
-        ids, csr = of_side(given, kind)
-        new = of_choices(ids, csr, int(fitted.side(OTHER[kind]).trained.sum()))
-        new = replace(new, factors=no_rows(fitted.side(kind), len(ids)))
-        sides: Any = {f"{kind}s": new}
-        started = replace(fitted, **sides, seen=Seen.of(given), ratings=None)
         view = copy.copy(self)
-        view._learned = with_solved_rows(ClickRows(), started, kind, np.arange(len(ids)), csr, self.n_jobs)
+        view._learned = with_other_rows(replace(fitted, seen=Seen.of(given)), given, kind, self.n_jobs)
         return view
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -341,19 +341,8 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         new = self._read_new(X, y, sample_weight)
         ratings = old.with_new(new, "sum" if self.duplicates == "sum" else "last")
         added = new.renumbered(ratings.users, ratings.items)
-        fitted = with_shares(Fitted.before_the_first_sweep(ratings, ratings, before.ranges))
-        users, items = (
-            replace(fitted.side(kind), factors=with_no_rows(before.side(kind), len(fitted.side(kind).ids)))
-            for kind in ("user", "item")
-        )
         seen = Seen.of(ratings) if before.seen.indices.size == old.n_ratings else seen_together(before.seen, added)
-        fitted = replace(before, users=users, items=items, mean=fitted.mean, seen=seen, ratings=ratings)
-        changed = {kind: np.flatnonzero(np.diff(of_side(added, kind)[1].indptr)) for kind in ("user", "item")}
-        new_users = changed["user"][changed["user"] >= old.n_users]
-        for kind, rows in (("user", new_users), ("item", changed["item"]), ("user", changed["user"])):
-            csr = of_side(ratings, kind)[1].take(rows)
-            fitted = with_solved_rows(ClickRows(), fitted, kind, rows, csr, self.n_jobs)
-        self._learned = fitted
+        self._learned = with_more_clicks(replace(before, seen=seen), ratings, added, self.n_jobs)
         return self
 
     def _read_new(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
@@ -424,6 +413,31 @@ def no_rows(like: FittedSide, n: int) -> Reals:
 def with_no_rows(side: FittedSide, n: int) -> Reals:
     """The rows of a side, and after them those of others without clicks, n in all."""
     return np.concatenate([side.factors, no_rows(side, n - len(side.factors))])
+
+
+def with_other_rows(fitted: Fitted, given: Ratings, kind: str, n_jobs: int | None) -> Fitted:
+    """A model whose users (or items) are others, from what they chose; ``given`` has the numbers of the other side."""
+    ids, csr = of_side(given, kind)
+    new = of_choices(ids, csr, int(fitted.side(OTHER[kind]).trained.sum()))
+    sides: Any = {f"{kind}s": replace(new, factors=no_rows(fitted.side(kind), len(ids)))}
+    started = replace(fitted, **sides, ratings=None)
+    return with_solved_rows(ClickRows(), started, kind, np.arange(len(ids)), csr, n_jobs)
+
+
+def with_more_clicks(before: Fitted, ratings: Ratings, added: Ratings, n_jobs: int | None) -> Fitted:
+    """A model of all these clicks, in which only the rows of those that were added are solved again."""
+    now = with_shares(Fitted.before_the_first_sweep(ratings, ratings, before.ranges))
+    users, items = (
+        replace(now.side(kind), factors=with_no_rows(before.side(kind), len(now.side(kind).ids)))
+        for kind in ("user", "item")
+    )
+    fitted = replace(before, users=users, items=items, mean=now.mean, ratings=ratings)
+    changed = {kind: np.flatnonzero(np.diff(of_side(added, kind)[1].indptr)) for kind in ("user", "item")}
+    new_users = changed["user"][changed["user"] >= len(before.users.ids)]
+    for kind, rows in (("user", new_users), ("item", changed["item"]), ("user", changed["user"])):
+        csr = of_side(ratings, kind)[1].take(rows)
+        fitted = with_solved_rows(ClickRows(), fitted, kind, rows, csr, n_jobs)
+    return fitted
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ import numpy as np
 from boundrec.arrays import Floats
 from boundrec.data.ratings import Ratings
 from boundrec.models import answers
-from boundrec.models.bounded import BoundedModel, centred_sides
+from boundrec.models.blend import KnowsChoices
+from boundrec.models.bounded import centred_sides
 from boundrec.models.estimator import with_factors
 from boundrec.models.fit import Outcome, StoppingRule, Validation, generator
 from boundrec.models.fitted import Fitted, learned
-from boundrec.models.new_ratings import ExactRows, TakesNewRatings
+from boundrec.models.new_ratings import ExactRows
 from boundrec.models.settings import (
     Auto,
     RestSettings,
@@ -58,7 +59,7 @@ LARGEST_ANGLE = {"angles": np.pi, "angles-unit": 1.0, "angles-quarter": np.pi / 
 SLACK = 1.5
 
 
-class MBMF(RestSettings, TakesNewRatings, BoundedModel):
+class MBMF(RestSettings, KnowsChoices):
     """Magnitude Bounded Matrix Factorisation: every prediction lies in a range of its own.
 
     Minimises Σ_observed (v_ij − centre_ij − w_i·h_j)² subject to |w_i| = r_i and |h_j| = s_j (or ≤).
@@ -125,7 +126,7 @@ class MBMF(RestSettings, TakesNewRatings, BoundedModel):
     )
 
     STORED: ClassVar[dict[str, str]] = {
-        **BoundedModel.STORED,
+        **KnowsChoices.STORED,
         "user_biases": "optional floats users restarts",
         "item_biases": "optional floats items restarts",
         "ridge": "amount",

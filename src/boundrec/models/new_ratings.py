@@ -131,7 +131,8 @@ class TakesNewRatings(BoundedModel):
         sides: Any = {f"{kind}s": _linked(new, links), f"{OTHER[kind]}s": replace(others, links=in_no_set)}
         view = copy.copy(self)
         started = replace(fitted, **sides, ranges=ranges, rule=rule, seen=Seen.of(given), ratings=None)
-        view._learned = self._solved(started, kind, np.arange(len(ids)), csr)
+        solved = self._solved(started, kind, np.arange(len(ids)), csr)
+        view._learned = self._with_other_choices(solved, ratings, kind)
         return view
 
     def partial_fit(
@@ -193,8 +194,16 @@ class TakesNewRatings(BoundedModel):
         for kind, rows in (("user", users[users >= old.n_users]), ("item", items), ("user", users)):
             if rows.size:
                 fitted = self._solved(fitted, kind, rows, of_side(own, kind)[1].take(rows))
-        self._learned = replace(fitted, rule=rule)
+        self._learned = self._with_more_choices(replace(fitted, rule=rule), added)
         return self
+
+    def _with_other_choices(self, fitted: Fitted, ratings: Ratings, kind: str) -> Fitted:
+        """What a side that is folded in chooses, where the model knows who chooses what."""
+        return fitted
+
+    def _with_more_choices(self, fitted: Fitted, added: Ratings) -> Fitted:
+        """The same where ratings were added."""
+        return fitted
 
     def _read_new(self, X: Any, y: Any, sample_weight: ArrayLike | None, lower: Any, upper: Any) -> Ratings:
         """Ratings in columns of the same names, if any, as those of the fit."""

@@ -126,6 +126,15 @@ class Scale:
             values = centre + half / self.width * values
         return self.unlinked(values)
 
+    def of_values(self, ratings: NDArray[np.floating], pairs: Pairs) -> Floats:
+        """The model's numbers behind ratings, no further from a centre than `FARTHEST`; the middle in no width."""
+        values = self.linked(ratings)
+        if self.width is None:
+            return values
+        centre, half = self.halves(_ends(pairs))
+        share = np.divide(values - centre, half, out=np.zeros_like(values), where=half != 0)
+        return self.width * np.clip(share, -FARTHEST, FARTHEST)
+
     def interval(self, low: Floats, high: Floats, pairs: Pairs) -> tuple[Floats, Floats]:
         """Both ends of a range, as ratings; rounding never takes them past a declared end, nor just short of it."""
         if self.is_plain:
@@ -147,13 +156,10 @@ class Scale:
         """The same pairs with the numbers to factorise, and what each counts; a range of no width says nothing."""
         if self.is_plain:
             return ratings
-        data, weights = self.linked(ratings.by_user.data), ratings.by_user.weights
+        pairs, weights = ratings.pairs(), ratings.by_user.weights
         if self.width is not None:
-            centre, half = self.halves(_ends(ratings.pairs()))
-            share = np.divide(data - centre, half, out=np.zeros_like(data), where=half > 0)
-            data = self.width * np.clip(share, -FARTHEST, FARTHEST)
-            weights = (weights if weights.size else 1.0) * self.weights(half)
-        return ratings.with_values(data, weights)
+            weights = (weights if weights.size else 1.0) * self.weights(self.halves(_ends(pairs))[1])
+        return ratings.with_values(self.of_values(ratings.by_user.data, pairs), weights)
 
     def weights(self, half: Floats) -> Floats:
         """What ratings with ranges of these half-widths count, beside their own weights."""
