@@ -560,6 +560,13 @@ def test_what_is_excluded_for_a_user_is_missing_in_their_list_alone(name, exclud
     assert_same_lists(model, found, expected, predictions)
 
 
+def test_what_is_excluded_for_a_user_is_missing_in_a_blend_too():
+    model = BayesianMBMF(3, bounds=(1, 5), affinity=True, max_iter=5, random_state=0).fit(*data())
+    items, _ = model.recommend([101, 102], n=3, by="blend")
+    without, _ = model.recommend([101, 102], n=2, by="blend", exclude={101: items[0, :1]})
+    assert np.array_equal(without, [items[0, 1:], items[1, :2]])
+
+
 def test_exclusions_of_a_stranger_are_refused_where_they_would_get_a_list():
     model = clone(fitted("exact ball")).fit(*data())
     with pytest.raises(ValueError, match=r"exclude: user 7 is not known.*with exclude=\[...\] of items"):
