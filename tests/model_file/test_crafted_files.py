@@ -26,6 +26,7 @@ MODELS = {
     "Bayesian, lower bound": BayesianMBMF(2, bounds=(0, None), slack=1.0, max_iter=6, n_kept=2, random_state=0),
     "told": BayesianMBMF(2, bounds=(1, 5), implicit="both", noise="own", max_iter=6, n_kept=2, random_state=0),
     "linked": BayesianMBMF(2, bounds=(1, 5), implicit="users", max_iter=6, n_kept=2, random_state=0),
+    "chosen": MBMF(2, bounds=(1, 5), affinity=True, max_iter=2, random_state=0),
     "clicks": ImplicitMBMF(2, slack=1.5, popularity_power=0.5, max_iter=2, random_state=0),
     "biased": MF(2, bounds=(1, 5), biases=True, clip=True, max_iter=3, random_state=0),
     "non-negative": NMF(2, validation_fraction=0.1, max_iter=3, random_state=0),
@@ -103,6 +104,10 @@ def assert_sound(model, data):
         quantiles = model.predict_quantiles(X)
         assert ((lower[:, None] <= quantiles) & (quantiles <= upper[:, None])).all()
     assert_best_items(model)
+    if model.fitted_.choices is not None:
+        _, scores = model.recommend(n=3, exclude_seen=False)
+        assert (np.abs(scores) <= 1 + model.rating_weight).all()
+        assert (np.abs(model.affinity_.predict(X)) <= 1).all()
     assert np.isfinite(model.similar_items(101)[1]).all()
     if model.fitted_.rule is None:
         assert len(model.export_vectors().items) <= model.n_items_
@@ -114,6 +119,8 @@ def assert_sound(model, data):
         assert np.isfinite(model.fold_in(*new).predict(new[0])).all()
         grown = model.partial_fit([(0, 105), (99, 100)], [3.0, 2.0])
         assert np.isfinite(grown.predict(X)).all()
+        if grown.fitted_.choices is not None:
+            assert np.isfinite(grown.recommend([99], n=2)[1]).all()
 
 
 def lacks_ranges(model, pairs):
@@ -128,7 +135,8 @@ def lacks_ranges(model, pairs):
 def assert_best_items(model):
     """The lists are those of a full sort of all predictions."""
     known = model.item_ids_.ids[model.fitted_.items.trained].tolist()
-    _, scores = model.recommend(n=3, exclude_seen=False)
+    by = "auto" if isinstance(model, ImplicitMBMF) else "rating"
+    _, scores = model.recommend(n=3, exclude_seen=False, by=by)
     pairs = [(user, item) for user in model.user_ids_.ids.tolist() for item in known]
     if lacks_ranges(model, pairs):
         return
@@ -361,6 +369,25 @@ REFUSED = {
         array("user_links.features.ids", lambda ids: np.maximum(ids, 3)),
         "'user_links.features.ids' name somebody twice",
     ),
+    "affinities that nobody asked for": ("chosen", setting(affinity=False), "does not go with affinity=False"),
+    "no affinities where they were asked for": (BALL, setting(affinity=True), "does not go with affinity=True"),
+    "affinities past one": (
+        "chosen",
+        array("affinity.user_factors", lambda rows: rows + 3),
+        "of its affinities, its factors of users are not finite, or their lengths",
+    ),
+    "affinities of others": (
+        "chosen",
+        array("affinity.item_factors", SHAPES["a row less"]),
+        "its 'affinity.item_factors' has 6 items, but there are 7",
+    ),
+    "shares that are none": (
+        "chosen",
+        array("affinity.item_means", with_first(-0.5)),
+        "of its affinities, its 'item_means' are not the shares",
+    ),
+    "a spread of nothing": ("chosen", value(rating_spread=0), "its 'rating_spread' is 0"),
+    "a spread past all": ("chosen", value(rating_spread=1e200), "too small or too large to be divided by"),
     "n_factors of others": (BAYES, setting(n_factors=6), "does not go with n_factors=6"),
 }
 

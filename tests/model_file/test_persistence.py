@@ -52,6 +52,7 @@ FORMS = {
     "validated": MF(3, validation_fraction=0.2, max_iter=5, random_state=0),
     "going on": BayesianMBMF(3, bounds=(1, 5), validation_fraction=0.2, warm_start=True, max_iter=6, random_state=0),
     "sets and noise": BayesianMBMF(3, bounds=(1, 5), implicit="both", noise="own", max_iter=6, random_state=0),
+    "affinities": BayesianMBMF(3, bounds=(1, 5), affinity=True, max_iter=6, random_state=0),
     "clipped": NMF(3, bounds=(1, 5), clip=True, max_iter=3, random_state=0),
 }
 EVERY_MODEL = MODELS | FORMS
@@ -123,8 +124,14 @@ def test_a_loaded_model_has_the_settings_and_all_that_was_learned(model, path):
     assert {name: type(value) for name, value in loaded.get_params().items()} == {
         name: type(value) for name, value in model.get_params().items()
     }
-    found = taken_apart(loaded.fitted_)
-    for name, value in taken_apart(model.fitted_).items():
+    assert_same_parts(model.fitted_, loaded.fitted_)
+    if model.fitted_.choices is not None:
+        assert_same_parts(model.fitted_.choices, loaded.fitted_.choices)
+
+
+def assert_same_parts(one, other):
+    found = taken_apart(other)
+    for name, value in taken_apart(one).items():
         assert_same(value, found.pop(name))
     assert not found
 
@@ -195,7 +202,7 @@ def test_a_loaded_model_recommends_the_same_lists(model, path):
     assert_same(tuple(model.recommend(n=5, exclude_seen=False)), tuple(loaded.recommend(n=5, exclude_seen=False)))
 
 
-@pytest.mark.parametrize("name", ["exact ball", "ball with biases"])
+@pytest.mark.parametrize("name", ["exact ball", "ball with biases", "affinities"])
 def test_a_loaded_model_takes_in_new_users_and_ratings(fitted, path, name):
     model = fitted[name]
     loaded = through_a_file(model, path, keep_ratings=True)
@@ -205,7 +212,9 @@ def test_a_loaded_model_takes_in_new_users_and_ratings(fitted, path, name):
     assert_same(loaded.fold_in(X, y).predict(X), view.predict(X))
     assert_same(through_a_file(view, path.with_name("view")).predict(X), view.predict(X))
     grown = loaded.partial_fit(X, y)
-    assert_same(grown.predict(X), copy.deepcopy(model).partial_fit(X, y).predict(X))
+    in_memory = copy.deepcopy(model).partial_fit(X, y)
+    assert_same(grown.predict(X), in_memory.predict(X))
+    assert_same(tuple(grown.recommend(["new"])), tuple(in_memory.recommend(["new"])))
     assert path.read_bytes() == before
     assert_same(through_a_file(grown, path).predict(X), grown.predict(X))
 

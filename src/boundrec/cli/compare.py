@@ -11,7 +11,7 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import say
-from boundrec.cli.model_request import Request
+from boundrec.cli.model_request import Request, refuse_affinity, with_affinity
 from boundrec.cli.side_information import AskedBeside
 from boundrec.registry import learns_clicks
 
@@ -26,6 +26,8 @@ boundrec compare flights.csv --user from --item to --rating passengers --lower 0
 boundrec compare ratings.csv --item-features films.csv --models bayesian,mbmf
 
 boundrec compare ratings.csv --models bayesian,implicit --liked 4 -n 20
+
+boundrec compare ratings.csv --affinity --models bayesian,mbmf
 
 boundrec compare ratings.csv --models all --json
 """
@@ -56,6 +58,7 @@ def compare(
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
+    affinity: options.Affinity = False,
     k: options.Factors = None,
     sweeps: options.Sweeps = None,
     seed: options.Seed = 0,
@@ -73,7 +76,8 @@ def compare(
     Where every pair has a range of its own, models that can only take one for all get the observed range, and the table
     says how many of their predictions leave their pair's range.
 
-    Features, --implicit and --noise are for bayesian; other models learn from the ratings alone.
+    Features, --implicit and --noise are for bayesian; other models learn from the ratings alone. With --affinity the
+    lists of bayesian and mbmf are sorted by who chooses what and by predicted rating together.
 
     A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail, and 2,
     without a table, if none of them goes with the options.
@@ -91,7 +95,9 @@ def compare(
     within = AskedBounds(bounds, lower, upper, bounds_file)
     beside.refuse_for(names)
     within.refuse_for(names)
-    asked = [Request(name, within.typed(), k, sweeps, seed, threads, beside.settings_for(name)) for name in names]
+    refuse_affinity(affinity, names)
+    others = {name: with_affinity(affinity, name, beside.settings_for(name)) for name in names}
+    asked = [Request(name, within.typed(), k, sweeps, seed, threads, others[name]) for name in names]
     held_out.refuse_if_all_are_wrong(asked)
     columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
     rows = read_table(ratings, columns, header, clicks=learns_clicks(*names))

@@ -127,9 +127,11 @@ OPTIONS = {
     "keep_ratings": ("--keep-ratings",),
     "implicit": ("--implicit",),
     "noise": ("--noise",),
+    "affinity": ("--affinity",),
+    "by": ("--by",),
 }
 #: Values that an option stands for by being there.
-FLAGS = {("exclude_seen", "False"), ("keep_ratings", "True")}
+FLAGS = {("exclude_seen", "False"), ("keep_ratings", "True"), ("affinity", "True")}
 #: name="value", and another value after "or": words, numbers, and a pair of numbers.
 VALUE = r"""("\w+"|'\w+'|\([-+\w.]+, [-+\w.]+\)|[-+]?[\w.]*\w)"""
 SETTING = re.compile(rf"""(?<![-\w"'])(?<!--set )([a-z_]+)={VALUE}(?=[.,:;) ]|$)(?: or ("\w+"))?""")

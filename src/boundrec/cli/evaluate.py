@@ -11,7 +11,7 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds, in_ranges_of, limits_of, with_ranges
 from boundrec.cli.console import say
-from boundrec.cli.model_request import Request, parse_settings
+from boundrec.cli.model_request import Request, parse_settings, refuse_affinity, with_affinity
 from boundrec.cli.side_information import AskedBeside
 from boundrec.registry import command_name, is_of_clicks, learns_clicks
 
@@ -26,6 +26,8 @@ boundrec evaluate flights.csv --user from --item to --rating passengers --lower 
 boundrec evaluate ratings.csv --user-features users.csv --implicit both
 
 boundrec evaluate ratings.csv --liked 4 -n 20
+
+boundrec evaluate ratings.csv --affinity
 
 boundrec evaluate train.csv --test test.csv --json
 
@@ -66,6 +68,7 @@ def evaluate(
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
+    affinity: options.Affinity = False,
     k: options.Factors = None,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
@@ -81,10 +84,10 @@ def evaluate(
     F1 asks of each held-out pair whether it is above the user's mean training rating, as rated and as predicted. A dash
     stands where that is unknown: in a model file without its ratings, and where no held-out rating is above the mean.
 
-    Lists are of all unseen items, and good ones have the held-out ratings of at least the mean in them, or of at least
-    --liked: NDCG, with its interval over users, and recall. Coverage is the share of the items that are in any list,
-    novelty how little known these are, in bits: 1 more is half as many people. --json has precision, MRR, MAP and hit
-    rate as well.
+    Lists are by predicted rating, or with --affinity by who chooses what and that together, of all unseen items. Good
+    ones have the held-out ratings of at least the mean in them, or of at least --liked: NDCG, with its interval over
+    users, and recall. Coverage is the share of the items that are in any list, novelty how little known these are, in
+    bits: 1 more is half as many people. --json has precision, MRR, MAP and hit rate as well.
 
     What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated; where
     pairs have ranges of their own, also the mean share of these.
@@ -97,11 +100,14 @@ def evaluate(
     beside = AskedBeside(user_features, item_features, implicit, noise)
     if fitted is not None:
         beside.refuse_for_a_file(fitted)
+        if affinity:
+            raise typer.BadParameter(f"--affinity is for a fit, and {fitted} is fitted: leave it out.")
         _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, liked, json)
         return
     within.refuse_history(history)
     beside.refuse_for([model])
-    chosen = beside.settings(parse_settings(settings))
+    refuse_affinity(affinity, [model])
+    chosen = with_affinity(affinity, model, beside.settings(parse_settings(settings)))
     within.refuse_settings(chosen)
     within.refuse_for([model])
     asked = Request(model, within.typed(), k, sweeps, seed, threads, chosen)

@@ -11,7 +11,15 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds, Limits
 from boundrec.cli.console import print_json
-from boundrec.cli.model_request import Request, declares, parse_settings, takes_ranges, train
+from boundrec.cli.model_request import (
+    Request,
+    declares,
+    parse_settings,
+    refuse_affinity,
+    takes_ranges,
+    train,
+    with_affinity,
+)
 from boundrec.cli.side_information import AskedBeside
 from boundrec.notes import in_a_sentence, percent, size
 from boundrec.registry import learns_clicks
@@ -32,6 +40,8 @@ boundrec fit marks.csv -o model.safetensors --bounds-file full-marks.csv
 boundrec fit ratings.csv -o model.safetensors --user-features users.csv --item-features films.parquet
 
 boundrec fit plays.tsv.gz -o model.safetensors --rating count --bounds 0 none --model mbmf
+
+boundrec fit ratings.csv -o model.safetensors --affinity
 
 boundrec fit clicks.csv -o model.safetensors --model implicit
 
@@ -57,6 +67,7 @@ def fit(
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
+    affinity: options.Affinity = False,
     k: options.Factors = None,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
@@ -82,7 +93,8 @@ def fit(
     if is_special(output):
         raise OSError(f"Cannot write the model: {output} is a device or a pipe. Pass the name of a file with --output.")
     beside.refuse_for([model])
-    others = beside.settings(parse_settings(settings))
+    refuse_affinity(affinity, [model])
+    others = with_affinity(affinity, model, beside.settings(parse_settings(settings)))
     within.refuse_settings(others)
     within.refuse_for([model])
     asked = Request(model, within.typed(), k, sweeps, seed, threads, others)
@@ -160,6 +172,8 @@ def _describe(model: Any, name: str, limits: Limits, seconds: float, output: Pat
         "objective": model.objectives_[-1],
         "seconds": seconds,
     }
+    if model.fitted_.choices is not None:
+        found["affinity"] = True
     if declares(model.predict, "return_range"):
         found["outside_own_range"] = model.infeasible_share_
     return {**found, "output": str(output), "bytes": output.stat().st_size}
@@ -173,4 +187,6 @@ def _in_words(result: dict[str, Any], limits: Limits) -> str:
     )
     if result.get("outside_own_range"):
         text += f"contradictions: {percent(result['outside_own_range'])} of the ratings lie outside their own range\n"
+    if "affinity" in result:
+        text += "lists: by affinity and predicted rating together\n"
     return text + f"wrote {result['output']} ({size(result['bytes'])})"

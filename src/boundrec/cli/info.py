@@ -34,6 +34,8 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
         typer.echo(f"noise grows with the width of a range to the power {in_a_sentence(found['noise_growth'])}")
     if "besides_ratings" in found:
         typer.echo(_besides_in_words(found["besides_ratings"]))
+    if found["affinity"]:
+        typer.echo("lists: by affinity and predicted rating together")
     typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
     kept = "yes" if found["ratings_kept"] else "no"
     mean = "" if math.isnan(found["mean"]) else f"mean rating: {in_a_sentence(found['mean'])}   "
@@ -70,6 +72,7 @@ def _facts(model: Any, path: Path) -> dict[str, Any]:
         **limits_of(model).as_json(),
         **({"besides_ratings": _besides(model.fitted_)} if takes_features(command_name(model)) else {}),
         **({} if model.fitted_.rule is None else {"noise_growth": model.fitted_.ranges.scale.growth}),
+        "affinity": model.fitted_.choices is not None,
         "mean": learnt.mean,
         "sweeps": model.n_iter_,
         "objective": model.objectives_[-1],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from boundrec.cli.console import in_command_words, live_objective
+from boundrec.cli.console import in_command_words, live_objective, say
 from boundrec.notes import Interrupted
 from boundrec.registry import entry_of_command, learns_clicks
 
@@ -79,6 +79,30 @@ class Request:
         except (TypeError, ValueError) as error:
             raise typer.BadParameter(in_command_words(str(error))) from None
         return model
+
+
+def knows_choices(name: str) -> bool:
+    """Whether a model of ratings can learn who chooses what besides."""
+    return "affinity" in entry_of_command(name).load()().get_params()
+
+
+def with_affinity(asked: bool, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a model, with those that --affinity stands for where the model can."""
+    if asked and "affinity" in settings:
+        raise typer.BadParameter("--affinity and --set affinity=... give the same setting: leave out one.")
+    return {**settings, "affinity": True} if asked and knows_choices(name) else dict(settings)
+
+
+def refuse_affinity(asked: bool, names: Sequence[str]) -> None:
+    """Refuse --affinity where none of these models can learn who chooses what; say who goes without."""
+    without = [name for name in names if not knows_choices(name)]
+    if not asked or not without:
+        return
+    if len(without) < len(names):
+        say(f"Note: only {', '.join(name for name in names if name not in without)} gets --affinity.")
+        return
+    why = "sorts by affinity as it is" if learns_clicks(*without) else "learns from ratings alone"
+    raise typer.BadParameter(f"--affinity: {without[0]} {why}: name bayesian or mbmf, or leave this out.")
 
 
 def parse_settings(given: Sequence[str] | None) -> dict[str, Any]:

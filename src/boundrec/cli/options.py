@@ -23,6 +23,14 @@ SPLIT = "Held-out ratings"
 MOST_ITEMS = 2**31 - 1
 
 
+class SortedBy(StrEnum):
+    """What lists are sorted by."""
+
+    RATING = "rating"
+    LOWER = "lower"
+    BLEND = "blend"
+
+
 class Duplicated(StrEnum):
     """What happens to pairs that come more than once."""
 
@@ -157,6 +165,14 @@ Noise = Annotated[
     typer.Option(
         help="Whether bayesian has one noise for all ratings, or each user's and item's own.",
         show_default="auto: own, unless tails are heavy",
+        rich_help_panel=BESIDE,
+    ),
+]
+Affinity = Annotated[
+    bool,
+    typer.Option(
+        "--affinity",
+        help="Also learn who chooses what, for lists that are sorted by both; bayesian and mbmf can.",
         rich_help_panel=BESIDE,
     ),
 ]

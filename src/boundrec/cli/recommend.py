@@ -17,6 +17,8 @@ boundrec recommend model.safetensors 42
 
 boundrec recommend model.safetensors -n 20 -o recommendations.parquet
 
+boundrec recommend model.safetensors 42 --by lower
+
 boundrec recommend model.safetensors 42 --bounds-file capacities.csv
 
 boundrec recommend model.safetensors --users new.csv --with-seen --json
@@ -35,6 +37,14 @@ def recommend(
     ] = None,
     output: options.Output = None,
     length: options.Length = 10,
+    by: Annotated[
+        options.SortedBy | None,
+        typer.Option(
+            help="What lists are sorted by: the predicted rating, that less one standard deviation of what is "
+            "uncertain about it, or affinity and rating together, of a model that was fitted with --affinity.",
+            show_default="blend where the model has it",
+        ),
+    ] = None,
     with_seen: Annotated[bool, typer.Option("--with-seen", help="Also items that the user has rated.")] = False,
     column: Annotated[
         str | None,
@@ -50,9 +60,10 @@ def recommend(
     threads: options.Threads = None,
     json: options.JsonLines = False,
 ) -> None:
-    """Recommend items to some users or to all: user, item, rank, score and the score's range, best first.
+    """Recommend items to some users or to all: user, item, rank, score and the rating's range, best first.
 
-    Items that a user has rated are left out.
+    Where lists are not sorted by predicted rating, that follows the score; the last column of --by blend is the
+    affinity. Items that a user has rated are left out.
 
     A model whose ranges came with its rows needs --bounds-file, for lists look at every pair; pairs without a range are
     left out.
@@ -63,13 +74,24 @@ def recommend(
 
     options.check_rows_output(output, "recommendations", json, model, from_file, bounds_file)
     fitted = boundrec.load(model).set_params(n_jobs=threads)
+    if by is options.SortedBy.BLEND and fitted.fitted_.choices is None:
+        raise typer.BadParameter(
+            f"--by blend: {model} knows nothing of who chooses what: fit it with boundrec fit --affinity, or pass "
+            "--by rating."
+        )
     columns = {"user": None if from_file is not None else column, "item": item}
     named = {role: name for role, name in columns.items() if name is not None}
     rule = rule_for_lists(fitted, lower, upper, bounds_file, named, model)
     wanted = _wanted_users(fitted, users, from_file, column, header)
     batch_size = max(1, ROWS_AT_A_TIME // min(length, fitted.n_items_))
     batches = fitted.recommend_batches(
-        wanted, length, exclude_seen=not with_seen, output="polars", batch_size=batch_size, bounds=rule
+        wanted,
+        length,
+        exclude_seen=not with_seen,
+        output="polars",
+        batch_size=batch_size,
+        bounds=rule,
+        by="auto" if by is None else by.value,
     )
     users_asked = fitted.user_ids_.ids if wanted is None else wanted
     mixed = mixed_columns(user=users_asked, item=fitted.item_ids_.ids)

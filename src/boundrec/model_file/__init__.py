@@ -5,6 +5,8 @@ for the model's class to say, in ``STORED``: the kind of each (a row of :data:`b
 "optional" in front where it may be missing) and, where it is an array, a name for each of its sizes; sizes of the same
 name must agree. ``user_factors`` is the factors of the users' side, and so on for both sides; a few parts have names
 from before there was a `Fitted`; any other name is one of the numbers that only some models have (``Fitted.found``).
+What a model of ratings knows of who chooses what is a model of its own with the same users and items, whose parts have
+``affinity.`` in front of their names.
 """
 
 from __future__ import annotations
@@ -32,8 +34,10 @@ from boundrec.model_file.parts import (
     store_ratings,
     stored_setting,
 )
+from boundrec.models.blend import KnowsChoices, with_choices
 from boundrec.models.estimator import FactorisationModel
 from boundrec.models.fitted import Course, Fitted, FittedSide, NoiseShape
+from boundrec.models.implicit import ImplicitMBMF
 from boundrec.ranges import Ranges
 from boundrec.ranges.rules import ByFunction, Widened
 from boundrec.ranges.unit import UnitRange
@@ -43,6 +47,13 @@ from boundrec.solvers.gibbs import Prior
 #: In front of the kind of a part that may be missing.
 OPTIONAL = "optional "
 SIDES = ("user", "item")
+#: In front of the names of what a model of ratings knows of who chooses what, and what that has no names for.
+OF_CHOICES, OF_THE_WHOLE = "affinity.", ("user_ids", "item_ids", "seen")
+STORED_OF_CHOICES = {
+    part: kind
+    for part, kind in ImplicitMBMF.STORED.items()
+    if part not in (*OF_THE_WHOLE, "n_features_in", "column_names")
+}
 #: Of a side: the name that a file has for a field.
 OF_A_SIDE = {
     "ids": "ids",
@@ -65,11 +76,9 @@ def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: 
         known = ", ".join(sorted(one.name for one in registry.MODELS))
         raise TypeError(f"a {name} cannot be saved: files hold {known}, not classes made from them.")
     model.check_settings()
-    contents, values = Contents(), taken_apart(model.fitted_)
-    for part, description in model.STORED.items():
-        if values.get(part) is not None:
-            kind = description.removeprefix(OPTIONAL).split()[0]
-            KINDS[kind].store(contents, part, values[part])
+    contents, choices = _stored(model.fitted_, model.STORED), model.fitted_.choices
+    if choices is not None:
+        contents.take_in(OF_CHOICES, _stored(choices, STORED_OF_CHOICES))
     if keep_ratings:
         store_ratings(contents, model.fitted_.ratings)
     text = {
@@ -81,6 +90,15 @@ def save(model: FactorisationModel, path: str | os.PathLike[str], keep_ratings: 
     with _in_a_sentence(path, "saved"):
         check_agreement(model)
         tensor_file.write(path, contents.arrays, text)
+
+
+def _stored(fitted: Fitted, parts: Mapping[str, str]) -> Contents:
+    contents, values = Contents(), taken_apart(fitted)
+    for part, description in parts.items():
+        if values.get(part) is not None:
+            kind = description.removeprefix(OPTIONAL).split()[0]
+            KINDS[kind].store(contents, part, values[part])
+    return contents
 
 
 def load(
@@ -119,18 +137,20 @@ def _restore(source: Source) -> FactorisationModel:
     if entry is None:
         raise ValueError(f"it holds a {short(name)}, a model that this boundrec does not know.")
     model_class: type[FactorisationModel] = entry.load()
-    state = _restore_parts(source, model_class)
+    state = _restore_parts(source, model_class.STORED)
     rule = state.get("rule")
     if source.bounds is not None and not isinstance(rule.rule if isinstance(rule, Widened) else rule, ByFunction):
         raise ValueError("bounds= is for models whose ranges come from a function, which it is not: leave it out.")
     state["ratings"] = restore_ratings(source, state)
+    choices = _restore_choices(source, state) if issubclass(model_class, KnowsChoices) else None
     source.refuse_what_is_left()
     model = model_class(**restore_settings(source, model_class, state))
     try:
         model.check_settings()
     except (TypeError, OverflowError):
         raise ValueError("its settings are damaged.") from None
-    model._learned = assembled(state, model._n_bias_columns(state.get("user_biases") is not None))
+    fitted = assembled(state, model._n_bias_columns(state.get("user_biases") is not None))
+    model._learned = fitted if choices is None else with_choices(fitted, choices)
     check_agreement(model)
     check_ratings(model)
     if source.verify:
@@ -138,9 +158,17 @@ def _restore(source: Source) -> FactorisationModel:
     return model
 
 
-def _restore_parts(source: Source, model_class: type[FactorisationModel]) -> dict[str, Any]:
+def _restore_choices(source: Source, state: Mapping[str, Any]) -> Fitted | None:
+    """Who chooses what, where a file has it; users, items and what they have seen are those of the whole."""
+    inner = source.within(OF_CHOICES)
+    if not any(inner.holds(part) for part in STORED_OF_CHOICES):
+        return None
+    return assembled(_restore_parts(inner, STORED_OF_CHOICES) | {name: state[name] for name in OF_THE_WHOLE}, 0)
+
+
+def _restore_parts(source: Source, parts: Mapping[str, str]) -> dict[str, Any]:
     state: dict[str, Any] = {}
-    for part, description in model_class.STORED.items():
+    for part, description in parts.items():
         kind, *sizes = description.removeprefix(OPTIONAL).split()
         if source.holds(part) or not description.startswith(OPTIONAL):
             state[part] = KINDS[kind].restore(source, part, *sizes)

@@ -7,6 +7,7 @@ sentence that begins with the file's name.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,11 @@ from boundrec.arrays import Reals
 from boundrec.data.columns import short
 from boundrec.data.ratings import LARGEST, SMALLEST
 from boundrec.models.answers import bounded
+from boundrec.models.blend import KnowsChoices, model_of
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
 from boundrec.models.fitted import Fitted, NoiseShape
+from boundrec.models.implicit import ImplicitMBMF
 from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
@@ -47,6 +50,8 @@ def check_agreement(model: FactorisationModel) -> None:
         _check_choices(model.fitted_, model.fitted_.ranges.slack)
     if model.fitted_.noise_variances is not None:
         _check_samples(model)
+    if isinstance(model, KnowsChoices):
+        _check_choices_beside(model)
 
 
 def check_ratings(model: FactorisationModel) -> None:
@@ -61,6 +66,9 @@ def check_ratings(model: FactorisationModel) -> None:
 
 def check_factors(model: FactorisationModel) -> None:
     """Refuse factors that are not finite, or too long: in bounded models for their magnitudes. Reads all of them."""
+    if model.fitted_.choices is not None:
+        with _of_affinities():
+            check_factors(_alone(model.fitted_.choices))
     with np.errstate(over="ignore", invalid="ignore"):
         ranges = model.fitted_.ranges
         if isinstance(ranges, Ranges | UnitRange):
@@ -172,6 +180,37 @@ def _check_choices(fitted: Fitted, slack: float) -> None:
             or np.min(side.means[side.trained]) < 1 / LARGEST_OF_CHOICES
         ):
             raise ValueError(f"its '{kind}_means' are not the shares of what was chosen.")
+
+
+def _check_choices_beside(model: KnowsChoices) -> None:
+    """Of a model of ratings that knows who chooses what: a model of clicks, and how its ratings are told beside it."""
+    fitted = model.fitted_
+    known = fitted.choices is not None
+    told = {"rating_centre", "rating_spread"} <= fitted.found.keys()
+    if known != bool(model.affinity) or told != known:
+        raise ValueError(f"what it knows of who chooses what does not go with affinity={model.affinity!r}.")
+    if fitted.choices is None:
+        return
+    if not SMALLEST <= fitted.found["rating_spread"] <= LARGEST:
+        raise ValueError("its 'rating_spread' is too small or too large to be divided by.")
+    with _of_affinities():
+        check_agreement(_alone(fitted.choices))
+
+
+def _alone(choices: Fitted) -> ImplicitMBMF:
+    """The model of clicks by itself."""
+    model = model_of(choices)
+    model._learned = choices
+    return model
+
+
+@contextmanager
+def _of_affinities() -> Iterator[None]:
+    """Say what it is that is wrong."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"of its affinities, {error}") from None
 
 
 def _check_scale(model: BoundedModel, ranges: Ranges) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
@@ -83,6 +84,13 @@ class Contents:
         else:
             self.shared[name] = twin
 
+    def take_in(self, prefix: str, other: Contents) -> None:
+        """What another file would hold, under a prefix."""
+        for name, array in other.arrays.items():
+            self.add(prefix + name, array)
+        self.values |= {prefix + name: value for name, value in other.values.items()}
+        self.shared |= {prefix + name: prefix + twin for name, twin in other.shared.items()}
+
 
 class Source:
     """A file that was read: hands out each part once it is known to be what it should be."""
@@ -90,6 +98,7 @@ class Source:
     def __init__(self, file: TensorFile, path: str, verify: bool, bounds: Any = None) -> None:
         self.text, self.path, self.verify, self.bounds = file.text, path, verify, bounds
         self.sizes: dict[str, int] = {}
+        self._prefix = ""
         self._arrays, self._values, self._shared = file.arrays, self.table("values"), self.table("shared")
         self._left = {*self._arrays, *self._values, *self._shared}
 
@@ -103,18 +112,27 @@ class Source:
             raise ValueError(f"its {name} are damaged.")
         return table
 
+    def within(self, prefix: str) -> Source:
+        """What stands under a prefix, as a file of its own with the same users and items."""
+        inner = copy(self)
+        inner._prefix, inner.sizes = self._prefix + prefix, {size: self.sizes[size] for size in ("users", "items")}
+        return inner
+
     def holds(self, name: str) -> bool:
         """Whether there is something of this name."""
+        name = self._prefix + name
         return name in self._arrays or name in self._shared or name in self._values
 
     def value(self, name: str) -> Any:
         """A plain value."""
+        name = self._prefix + name
         self._left.discard(name)
         with _part(name):
             return decode(self._values[name])
 
     def array(self, name: str, dtypes: tuple[str, ...], *sizes: str) -> NDArray[Any]:
         """An array of one of some types, with sizes that agree with what was read before."""
+        name = self._prefix + name
         self._left.discard(name)
         with _part(name):
             array: NDArray[Any] = self._arrays[self._shared.get(name, name)]

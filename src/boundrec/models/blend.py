@@ -16,19 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from boundrec.arrays import Bools, Floats
-from boundrec.data.ratings import Pairs, Ratings
+from boundrec.data.ratings import SMALLEST, Pairs, Ratings
 from boundrec.models import answers
-from boundrec.models.estimator import Asked, By
+from boundrec.models.estimator import Asked, By, tell_left_out
 from boundrec.models.fit import Outcome
 from boundrec.models.fitted import Fitted
 from boundrec.models.implicit import ImplicitMBMF, with_more_clicks, with_other_rows
 from boundrec.models.new_ratings import TakesNewRatings
-from boundrec.models.settings import check_flag, not_negative, setting
+from boundrec.models.settings import Precision, check_flag, not_negative, setting
 from boundrec.ranges.scale import Scale
 from boundrec.ranges.unit import UnitRange
 from boundrec.top_n import Lists, reordered, top_n
@@ -53,7 +53,7 @@ class KnowsChoices(TakesNewRatings):
         "lists that are sorted by both (``recommend``, ``affinity_``). Predictions are the same either way.",
     )
     rating_weight: float = setting(
-        default=0.2,
+        default=0.1,
         rule=not_negative(),
         meaning="With ``affinity``: how much the predicted rating counts in lists, beside the affinity; 0 for the "
         "affinity alone.",
@@ -149,7 +149,10 @@ class KnowsChoices(TakesNewRatings):
     def _scores_of(self, asked: Asked, lists: Lists) -> Floats:
         """The scores that are asked for, of everything in some lists; NaN where there is nothing."""
         fitted, scores = self._asked_of(asked), np.full(lists.items.shape, np.nan)
-        pairs = self._listed_pairs(asked, slice(None), lists)[1]
+        user_ids, pairs = self._listed_pairs(asked, slice(None), lists)
+        if pairs.ends is not None and (without := np.isnan(pairs.ends.lower)).any():
+            first = int(without.argmax())
+            tell_left_out(user_ids.item(first), fitted.items.ids.ids.item(pairs.items[first]))
         found = answers.lower_bounds(fitted, pairs) if asked.by == "lower" else self._blended(fitted, pairs)
         if self.on_unknown == "nan":
             found[pairs.unknown()] = np.nan
@@ -182,7 +185,8 @@ def centre_and_spread(ratings: Ratings, scale: Scale) -> dict[str, float]:
     centre = float(values.mean())
     apart = np.abs(values - centre)
     unit = float(apart.max()) or 1.0
-    return {"rating_centre": centre, "rating_spread": unit * float(np.sqrt(np.mean((apart / unit) ** 2))) or 1.0}
+    spread = unit * float(np.sqrt(np.mean((apart / unit) ** 2)))
+    return {"rating_centre": centre, "rating_spread": spread if spread > SMALLEST else 1.0}
 
 
 def as_choices(ratings: Ratings, fitted: Fitted) -> Ratings:
@@ -212,7 +216,7 @@ def model_of(choices: Fitted) -> ImplicitMBMF:
     """A model with the settings of one that has learnt this."""
     factors, ranges = choices.items.factors, choices.ranges
     assert isinstance(ranges, UnitRange)
-    return ImplicitMBMF(n_factors=factors.shape[1], slack=ranges.slack, dtype=factors.dtype)
+    return ImplicitMBMF(n_factors=factors.shape[1], slack=ranges.slack, dtype=cast(Precision, factors.dtype.name))
 
 
 # --- scores ---------------------------------------------------------------------------------------------------------

@@ -544,8 +544,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             ranked = answers.scored(fitted, fitted.rule, asked.user_ids, asked.users, answered, lacking)
             yield from top_n_scored(ranked, asked.users, asked.n, asked.items, asked.seen, self.n_jobs)
             if lacking:
-                user, item = asked.user_ids.item(lacking[0][0]), fitted.items.ids.ids.item(lacking[0][1])
-                warn(f"pairs without a range are left out of the lists (first: user {user!r}, item {item!r}).")
+                tell_left_out(asked.user_ids.item(lacking[0][0]), fitted.items.ids.ids.item(lacking[0][1]))
             return
         ranking = answers.ranking(fitted, answered)
         yield from top_n(ranking, asked.users, asked.n, asked.items, asked.seen, self.n_jobs)
@@ -779,6 +778,11 @@ def refuse_unknown_arguments(model: FactorisationModel, unknown: Iterable[str]) 
                 "learns from both, or leave them out."
             )
         raise TypeError(f"{type(model).__name__}.fit() got an unexpected keyword argument {name!r}")
+
+
+def tell_left_out(user: Any, item: Any) -> None:
+    """One warning about lists where some pairs have no range."""
+    warn(f"pairs without a range are left out of the lists (first: user {user!r}, item {item!r}).")
 
 
 def with_factors(start: Fitted, learned: Learned, course: Course) -> Fitted:

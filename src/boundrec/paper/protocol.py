@@ -26,7 +26,14 @@ from boundrec.ranges import check_bounds
 from boundrec.rivals import RivalModel
 
 #: Settings that models had not when results were first kept, and with which they do what they did before.
-ADDED_LATER = {"link": None, "noise_growth": "auto", "implicit": "off", "noise": "one"}
+ADDED_LATER = {
+    "link": None,
+    "noise_growth": "auto",
+    "implicit": "off",
+    "noise": "one",
+    "affinity": False,
+    "rating_weight": 0.1,
+}
 #: The same of the rivals alone: MBMF always had the first, and its results tell of it; the other is Bounded-SVD's.
 ADDED_TO_RIVALS = {"tol_mode": "relative", "scaled": True}
 #: Models that do otherwise than when results were first kept, with the same settings: which revision they are in, and
