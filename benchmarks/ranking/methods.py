@@ -150,7 +150,7 @@ class Cosine(Neighbours):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """Numbers of neighbours."""
-        return [{"K": K} for K in (20, 100, 400, 1000)]
+        return [{"K": K} for K in task.neighbours]
 
 
 class BM25(Neighbours):
@@ -161,7 +161,7 @@ class BM25(Neighbours):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """Numbers of neighbours, and how much a user's many choices count less."""
-        return [{"K": K, "K1": 1.2, "B": B} for K, B in product((100, 400, 1000), (0.25, 0.75))]
+        return [{"K": K, "K1": 1.2, "B": B} for K, B in product(task.neighbours[-2:], (0.05, 0.25, 0.75))]
 
 
 class EASE(Method):
@@ -181,7 +181,7 @@ class EASE(Method):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """Ridges."""
-        return [{"ridge": ridge} for ridge in (50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)]
+        return [{"ridge": ridge} for ridge in (12.5, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)]
 
     def fit(self) -> None:
         """Invert among the fewer of users and items."""
@@ -233,17 +233,14 @@ class TunedALS(ALS):
 
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
-        """As it comes; confidences of a click and ridges; and more factors. As many as our own has."""
-        alphas, ridges = ((1.0, 2.0, 5.0), (2.0, 20.0, 60.0)) if len(task.shares) > 2 else ((1.0, 2.0), (20.0, 60.0))
-        return [
-            {},
-            *({"factors": task.factors, "alpha": a, "regularization": r} for a, r in product(alphas, ridges)),
-            *(
-                {"factors": task.more_factors, "alpha": a, "regularization": 20.0}
-                for a in alphas
-                if task.more_factors is not None
-            ),
-        ]
+        """As it comes; and with ridges and with a click's confidence c = (1 + α)/α, for which its loss weighs as ours.
+
+        Ours has α in the unobserved pairs and 1 + α in the observed ones, implicit's 1 and c.
+        """
+        confidences = [round((1 + weight) / weight, 2) for weight in task.weights]
+        points = [(task.factors, c, ridge) for c, ridge in product(confidences, (2.0, 20.0, 60.0))]
+        points += [(task.more_factors, c, 20.0) for c in confidences if task.more_factors is not None]
+        return [{}, *({"factors": K, "alpha": c, "regularization": ridge} for K, c, ridge in points)]
 
 
 def all_pairs_grid(task: Task) -> list[Settings]:

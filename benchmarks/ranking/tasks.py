@@ -23,8 +23,8 @@ class Task(NamedTuple):
     ``n_lists`` is the number of users, drawn at random, whose lists are looked at; None for all who have something
     held out. ``weights`` are the α that are tried for least squares over all pairs, ``shares`` the penalties of a
     typical row as a share of its clicks, ``factors`` the K of that grid, and ``more_factors`` another K, tried with
-    every α and the share of ``ImplicitMBMF``. ``fewest`` counts the users or the items, whichever are fewer, and
-    ``seconds`` are those of a fit of K = 64, about.
+    every α and the share of ``ImplicitMBMF``; ``neighbours`` are the numbers of neighbours. ``fewest`` counts the
+    users or the items, whichever are fewer, and ``seconds`` are those of a fit of K = 64, about.
     """
 
     title: str
@@ -36,12 +36,22 @@ class Task(NamedTuple):
     shares: tuple[float, ...]
     factors: int = 64
     more_factors: int | None = 128
+    neighbours: tuple[int, ...] = (20, 100, 400, 1000)
     n_lists: int | None = None
 
 
 TASKS = {
     "movielens-100k": Task("MovieLens 100k", "movielens_100k", True, 943, 3, (0.4, 1.6, 3.2), (0.06, 0.13, 0.26)),
-    "lastfm": Task("Last.fm", "lastfm_hetrec", False, 1_892, 10, (0.1, 0.4, 0.8), (0.06, 0.13, 0.26)),
+    "lastfm": Task(
+        "Last.fm",
+        "lastfm_hetrec",
+        False,
+        1_892,
+        10,
+        (0.05, 0.1, 0.4, 0.8),
+        (0.06, 0.13, 0.26, 0.52),
+        more_factors=None,
+    ),
     "movielens-1m": Task("MovieLens 1M", "movielens_1m", True, 3_706, 30, (1.6, 3.2), (0.06, 0.13), more_factors=None),
     "bookcrossing": Task(
         "BookCrossing, zeros as clicks",
@@ -50,9 +60,10 @@ TASKS = {
         92_184,
         120,
         (0.1, 0.3),
-        (0.06, 0.13),
+        (0.13, 0.26),
         factors=32,
         more_factors=None,
+        neighbours=(20, 100),
         n_lists=5_000,
     ),
 }
