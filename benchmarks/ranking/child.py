@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import peak_memory
 from benchmarks.ranking import tasks
 from benchmarks.ranking.methods import METHODS, Method
-from benchmarks.ranking.tasks import Data
+from benchmarks.ranking.tasks import TASKS, Data
 from boundrec import metrics
 
 #: Length of the lists by which NDCG, coverage and novelty are, and of those for recall.
@@ -57,7 +57,7 @@ def tune(job: dict[str, Any]) -> dict[str, Any]:
 
 def fitted(job: dict[str, Any], settings: dict[str, Any], data: Data) -> tuple[Method, dict[str, Any]]:
     """A fitted method, and what fitting took."""
-    method = METHODS[job["method"]](job["seed"], settings)
+    method = METHODS[job["method"]](TASKS[job["task"]], job["seed"], settings)
     method.prepare(data)
     before, began = peak_memory(), time.process_time()
     method.fit()

@@ -41,8 +41,8 @@ class Method:
     #: Seconds of a fit, as a share of those that least squares over all pairs take.
     cost: ClassVar[float] = 1.0
 
-    def __init__(self, seed: int, settings: Settings) -> None:
-        self.seed, self.settings = seed, dict(settings)
+    def __init__(self, task: Task, seed: int, settings: Settings) -> None:
+        self.task, self.seed, self.settings = task, seed, dict(settings)
 
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
@@ -357,24 +357,20 @@ class TunedStars(Stars):
         return TunedClicks.grid(task)
 
 
-class Ratings(Own):
-    """A model of ratings; its lists are by the predicted rating."""
+class Exact(Own):
+    """`MBMF` as it comes; its lists are by the predicted rating."""
 
     @classmethod
     def fits(cls, task: Task) -> bool:
         """Where there are ratings."""
         return task.ratings
 
-
-class Exact(Ratings):
-    """`MBMF` as it comes."""
-
     def build(self, settings: Settings) -> Any:
         """The model."""
-        return MBMF(bounds=(1, 5), n_jobs=1, random_state=self.seed, **settings)
+        return MBMF(n_jobs=1, random_state=self.seed, **self.task.numbers, **settings)
 
 
-class Sampled(Ratings):
+class Sampled(Own):
     """`BayesianMBMF` with affinities beside its ratings, in every way of sorting that it has."""
 
     ways = ("rating", "lower", "blend")
@@ -382,7 +378,7 @@ class Sampled(Ratings):
 
     def build(self, settings: Settings) -> Any:
         """The model."""
-        return BayesianMBMF(affinity=True, bounds=(1, 5), n_jobs=1, random_state=self.seed, **settings)
+        return BayesianMBMF(affinity=True, n_jobs=1, random_state=self.seed, **self.task.numbers, **settings)
 
     def lists(self, users: Codes, n: int) -> Lists:
         """As the model recommends, by each of its scores."""

@@ -23,7 +23,7 @@ def methods_of(task: str) -> list[str]:
 def fit_cell(task: str, method: str, seed: int) -> Cell:
     """One fit to one split; what our models are built with is part of its settings, as is the grid."""
     settings: dict[str, Any] = {"kind": "fit", "task": task, "method": method, "seed": seed}
-    settings |= {"model": METHODS[method](seed, {}).stated(), "grid": METHODS[method].grid(TASKS[task])}
+    settings |= {"model": METHODS[method](TASKS[task], seed, {}).stated(), "grid": METHODS[method].grid(TASKS[task])}
     return Cell(FILE, settings, _seconds(task, method), _tier(task, method, seed))
 
 

@@ -51,7 +51,8 @@ NOTES = """Every method learns from the same pairs of the same splits, each fit 
 - **Tuned** is by NDCG@10 on a tenth of what seed 0 learns from, over the grids in the tables below; everything else is
   as it comes. `ImplicitMBMF` and the same loss *without the ball* have one grid.
 - EASE inverts a matrix of items (where users are fewer, the same of users), which BookCrossing's 92,184 × 270,169 do
-  not allow: it has no row there. Where there are no ratings, models of ratings have none.
+  not allow: it has no row there. `BayesianMBMF` takes Last.fm's plays as counts (`link="log1p"`) and BookCrossing's
+  zeros as the lowest rating.
 """
 
 

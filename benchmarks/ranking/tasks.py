@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +15,25 @@ from boundrec.datasets import Bounds
 #: Share that is held out, for the test and once more for the choice of settings; and the seed of the latter.
 SHARE, VALIDATION_SEED = 0.1, 100
 SEEDS = (0, 1, 2)
+STARS = {"bounds": (1, 5)}
 
 
 class Task(NamedTuple):
     """A data set: whether its numbers are ratings (of which those at or above the mean are liked) or all are clicks.
 
     Of ratings a tenth is drawn freely; of clicks so that every user and every item keeps one to learn from.
-    ``n_lists`` is the number of users, drawn at random, whose lists are looked at; None for all who have something
-    held out. ``weights`` are the α that are tried for least squares over all pairs, ``shares`` the penalties of a
-    typical row as a share of its clicks, ``factors`` the K of that grid, and ``more_factors`` another K, tried with
-    every α and the share of ``ImplicitMBMF``; ``neighbours`` are the numbers of neighbours. ``fewest`` counts the
-    users or the items, whichever are fewer, and ``seconds`` are those of a fit of K = 64, about.
+    ``numbers`` says to models of ratings what the numbers are. ``weights`` are the α that are tried for least squares
+    over all pairs, ``shares`` the penalties of a typical row as a share of its clicks, ``factors`` the K of that grid,
+    and ``more_factors`` another K, tried with every α and the share of ``ImplicitMBMF``; ``neighbours`` are the numbers
+    of neighbours. ``n_lists`` is the number of users, drawn at random, whose lists are looked at; None for all who have
+    something held out. ``fewest`` counts the users or the items, whichever are fewer, and ``seconds`` are those of a
+    fit of K = 64, about.
     """
 
     title: str
     data: str
     ratings: bool
+    numbers: Mapping[str, Any]
     fewest: int
     seconds: float
     weights: tuple[float, ...]
@@ -41,22 +45,28 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "movielens-100k": Task("MovieLens 100k", "movielens_100k", True, 943, 3, (0.4, 1.6, 3.2), (0.06, 0.13, 0.26)),
+    "movielens-100k": Task(
+        "MovieLens 100k", "movielens_100k", True, STARS, 943, 3, (0.4, 1.6, 3.2), (0.06, 0.13, 0.26)
+    ),
     "lastfm": Task(
         "Last.fm",
         "lastfm_hetrec",
         False,
+        {"bounds": (0, None), "link": "log1p"},
         1_892,
         10,
         (0.05, 0.1, 0.4, 0.8),
         (0.06, 0.13, 0.26, 0.52),
         more_factors=None,
     ),
-    "movielens-1m": Task("MovieLens 1M", "movielens_1m", True, 3_706, 30, (1.6, 3.2), (0.06, 0.13), more_factors=None),
+    "movielens-1m": Task(
+        "MovieLens 1M", "movielens_1m", True, STARS, 3_706, 30, (1.6, 3.2), (0.06, 0.13), more_factors=None
+    ),
     "bookcrossing": Task(
         "BookCrossing, zeros as clicks",
         "bookcrossing_paper",
         False,
+        {"bounds": (0, 10)},
         92_184,
         120,
         (0.1, 0.3),

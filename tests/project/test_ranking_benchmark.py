@@ -93,7 +93,7 @@ def test_a_row_without_the_ball_is_the_least_of_its_loss_over_all_pairs():
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40)])
 def test_ease_is_its_closed_form_whichever_side_is_inverted(shape):
     pairs = made_up(*shape)
-    method = EASE(0, {"ridge": 5.0})
+    method = EASE(TASKS["lastfm"], 0, {"ridge": 5.0})
     method.prepare(as_data(pairs, shape))
     method.fit()
     X = method.clicks.toarray().astype(float)
