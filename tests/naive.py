@@ -334,20 +334,91 @@ def file_checksum(content, chunk):
 
 
 def ranking(held_out, lists, k):
-    """NDCG, recall, precision at k and MRR, user by user; held_out is {user: {item: gain}}, lists {user: [item, …]}."""
-    ndcg, recall, precision, reciprocal = [], [], [], []
+    """NDCG, recall, precision, reciprocal rank, average precision and hit at k of each user with a list.
+
+    held_out is {user: {item: gain}}, lists {user: [item, …]}; the answer {user: [six figures]}, None for an NDCG that
+    no order can change.
+    """
+    found = {}
     for user, gains in held_out.items():
         if user not in lists:
             continue
         top = lists[user][:k]
         hits = [item in gains for item in top]
-        recall.append(sum(hits) / len(gains))
-        precision.append(sum(hits) / k)
-        reciprocal.append(1 / (hits.index(True) + 1) if any(hits) else 0)
         ideal = sum(g / np.log2(rank + 2) for rank, g in enumerate(sorted(gains.values(), reverse=True)[:k]))
-        if ideal > 0:
-            ndcg.append(sum(gains.get(item, 0) / np.log2(rank + 2) for rank, item in enumerate(top)) / ideal)
-    return [float(np.mean(scores)) if scores else None for scores in (ndcg, recall, precision, reciprocal)]
+        dcg = sum(gains.get(item, 0) / np.log2(rank + 2) for rank, item in enumerate(top))
+        found[user] = [
+            dcg / ideal if ideal > 0 else None,
+            sum(hits) / len(gains),
+            sum(hits) / k,
+            1 / (hits.index(True) + 1) if any(hits) else 0,
+            sum(sum(hits[: r + 1]) / (r + 1) for r, hit in enumerate(hits) if hit) / min(k, len(gains)),
+            float(any(hits)),
+        ]
+    return found
+
+
+def means_of_users(found):
+    """The mean of each figure over the users who have it; None where nobody has."""
+    columns = [[one for one in column if one is not None] for column in zip(*found.values(), strict=True)]
+    return [float(np.mean(column)) if column else None for column in columns]
+
+
+def shares(pairs):
+    """The share of users who chose each item, of a set of pairs."""
+    users = {user for user, _ in pairs}
+    return {item: sum(other == item for _, other in set(pairs)) / len(users) for _, item in pairs}
+
+
+def novelty(pairs, lists):
+    """Mean of −log₂ of the share over the items of each list, [item, …] without what pads; None for an empty one."""
+    share, n_users = shares(pairs), len({user for user, _ in pairs})
+    return [float(np.mean([-np.log2(share.get(item, 1 / n_users)) for item in one])) if one else None for one in lists]
+
+
+def popularity_bias(pairs, lists):
+    """Mean popularity of the lists, {user: [item, …]}, over that of what the same users chose, less 1."""
+    share, in_lists, in_profiles = shares(pairs), [], []
+    for user, one in lists.items():
+        chosen = [item for other, item in set(pairs) if other == user]
+        if chosen and one:
+            in_lists.append(np.mean([share.get(item, 0.0) for item in one]))
+            in_profiles.append(np.mean([share[item] for item in chosen]))
+    return float(np.mean(in_lists) / np.mean(in_profiles) - 1) if in_lists else None
+
+
+def cosine(one, other):
+    """The cosine of two vectors; 0 where one is zero."""
+    size = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / size) if size else 0.0
+
+
+def diversity(lists, vectors):
+    """Mean of 1 − cosine over the pairs of items of each list; None where there is no pair."""
+    found = []
+    for one in lists:
+        pairs = [(a, b) for place, a in enumerate(one) for b in one[:place]]
+        found.append(float(np.mean([1 - cosine(vectors[a], vectors[b]) for a, b in pairs])) if pairs else None)
+    return found
+
+
+def rerank(items, scores, vectors, n, diversity):
+    """Greedy marginal relevance of one list, without what pads it; vectors is {item: vector}."""
+    low, width = min(scores, default=0), (max(scores, default=0) - min(scores, default=0)) or 1.0
+    left, chosen = list(range(len(items))), []
+    while left and len(chosen) < n:
+
+        def worth(place):
+            relevance = (scores[place] - low) / width
+            if not chosen:
+                return relevance
+            nearest = max(cosine(vectors[items[place]], vectors[items[other]]) for other in chosen)
+            return (1 - diversity) * relevance - diversity * nearest
+
+        best = max(left, key=worth)
+        left.remove(best)
+        chosen.append(best)
+    return [items[place] for place in chosen]
 
 
 # --- splits by time -------------------------------------------------------------------------------------------------

@@ -200,7 +200,14 @@ def test_bad_input_is_answered_in_a_sentence(call, message):
 
 # --- ranking --------------------------------------------------------------------------------------------------
 
-MEASURES = metrics.ndcg_at_k, metrics.recall_at_k, metrics.precision_at_k, metrics.mrr
+MEASURES = (
+    metrics.ndcg_at_k,
+    metrics.recall_at_k,
+    metrics.precision_at_k,
+    metrics.mrr,
+    metrics.map_at_k,
+    metrics.hit_rate,
+)
 
 
 @st.composite
@@ -230,7 +237,8 @@ def test_ranking_measures_agree_with_plain_loops_for_ids_of_any_kind(data):
     held_out, lists, k = data
     arrays = as_arrays(held_out, lists)
     gain = [g for gains in held_out.values() for g in gains.values()]
-    oracle = naive.ranking(held_out, lists, k)
+    by_user = naive.ranking(held_out, lists, k)
+    oracle = naive.means_of_users(by_user)
     if oracle[0] is None:
         with pytest.raises(ValueError, match="Every gain is 0"):
             metrics.ndcg_at_k(*arrays, k, gain=gain)
@@ -238,6 +246,10 @@ def test_ranking_measures_agree_with_plain_loops_for_ids_of_any_kind(data):
         assert metrics.ndcg_at_k(*arrays, k, gain=gain) == pytest.approx(oracle[0])
     found = [measure(*arrays, k) for measure in MEASURES[1:]]
     assert found == pytest.approx(oracle[1:])
+    of_users = zip(*metrics.measure_lists(*arrays, k, gain=gain), strict=True)
+    for user, figures in zip(lists, of_users, strict=True):
+        expected = [np.nan if one is None else one for one in by_user.get(user, [None] * 6)]
+        assert list(figures) == pytest.approx(expected, nan_ok=True)
 
 
 @given(st.integers(1, 6), st.integers(2, 8), st.integers(1, 10), st.integers(0, 2**32 - 1))
@@ -272,6 +284,8 @@ def test_the_best_order_has_ndcg_and_mrr_of_one_and_recall_never_falls_with_k(da
     for k in (1, 2, 6):
         assert metrics.ndcg_at_k(*pairs, *best, k, gain=gain) == pytest.approx(1)
     assert metrics.mrr(*pairs, *best) == 1
+    assert metrics.hit_rate(*pairs, *best) == 1
+    assert metrics.map_at_k(*pairs, *best, 2) == pytest.approx(1)
     recall = [metrics.recall_at_k(*pairs, *best, k) for k in range(1, 7)]
     assert np.all(np.diff(recall) >= 0)
     assert recall[-1] == 1
@@ -284,6 +298,8 @@ def test_ranking_measures_of_a_small_example_are_those_worked_by_hand():
     assert metrics.precision_at_k(user, item, users, lists, 2) == pytest.approx((1 / 2 + 0) / 2)
     assert metrics.precision_at_k(user, item, users, lists, 4) == pytest.approx((1 / 4 + 0) / 2)
     assert metrics.mrr(user, item, users, lists) == pytest.approx((1 / 2 + 0) / 2)
+    assert metrics.map_at_k(user, item, users, lists) == pytest.approx((1 / 2 / 2 + 0) / 2)
+    assert metrics.hit_rate(user, item, users, lists) == 1 / 2
     ndcg = (1 / np.log2(3)) / (1 + 1 / np.log2(3))
     assert metrics.ndcg_at_k(user, item, users, lists) == pytest.approx((ndcg + 0) / 2)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from benchmarks.accuracy.methods import METHODS
 from benchmarks.accuracy.plan import Options, all_cells, perform
 from benchmarks.accuracy.report import write_report
 from benchmarks.accuracy.tasks import TASKS
+from benchmarks.cells import tell_the_end, work_off_aloud
 from benchmarks.measure import RESULTS
-from boundrec.paper.cells import Cell, CellStore, make_plan, work_off
-from boundrec.paper.reproduce import check_writable, live_cells, machine
+from boundrec.paper.cells import CellStore, make_plan
+from boundrec.paper.reproduce import check_writable
 
 
 def arguments() -> argparse.Namespace:
@@ -30,11 +30,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peer-python", default=sys.executable, help="the Python that has the peers")
     parser.add_argument("--hours", type=float, default=float("inf"), help="start no fit that would end later")
     return parser.parse_args()
-
-
-def _brief(cell: Cell) -> Cell:
-    """A cell without the long parts of its settings, to be shown."""
-    return replace(cell, settings={k: v for k, v in cell.settings.items() if not isinstance(v, (dict, list))})
 
 
 def main() -> int:
@@ -51,23 +46,11 @@ def main() -> int:
         if cell.settings["task"] in (asked.data or TASKS) and cell.settings["method"] in (asked.methods or METHODS)
     ]
     plan.todo[:] = wanted
-    budget = 3600 * asked.hours
     try:
-        with live_cells(plan.todo, console) as begin:
-            work_off(
-                plan,
-                lambda cell: perform(cell, store, options),
-                store,
-                machine(),
-                lambda cell, left, seconds: begin(_brief(cell), left, seconds),
-                budget,
-            )
+        work_off_aloud(plan, lambda cell: perform(cell, store, options), store, console, asked.hours)
     finally:
         page = write_report(plan.done, output, options)
-    for name, reason in plan.failed.items():
-        console.print(f"Failed: {name} ({reason})", soft_wrap=True)
-    console.print(f"{page}: {len(plan.done)} cells finished, {len(plan.todo)} of those asked for left.", soft_wrap=True)
-    return 1 if plan.failed else 0
+    return tell_the_end(plan, page, console)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks.accuracy.methods import METHODS, OURS, PEERS, Setup
 from benchmarks.accuracy.tasks import SAMPLERS, TASKS, TWINS
+from benchmarks.cells import run_child
 from boundrec.paper.cells import Cell, CellStore
 from boundrec.solvers.threads import thread_count
 
-ROOT = Path(__file__).parents[2]
 #: Sweeps of the samplers in a quick run.
 QUICK_SWEEPS = 10
 
@@ -93,7 +89,8 @@ def perform(cell: Cell, store: CellStore, options: Options) -> Mapping[str, Any]
     job = {"kind": "tune", "threads": thread_count(None), **cell.settings}
     if cell.experiment == "fit":
         job |= {"kind": "judge", "settings": chosen_settings(cell, store, options)}
-    return run_child(job, options.peer_python if cell.settings["method"] in PEERS else sys.executable)
+    python = options.peer_python if cell.settings["method"] in PEERS else sys.executable
+    return run_child("benchmarks.accuracy.child", job, python)
 
 
 def chosen_settings(cell: Cell, store: CellStore, options: Options) -> dict[str, Any]:
@@ -106,16 +103,3 @@ def chosen_settings(cell: Cell, store: CellStore, options: Options) -> dict[str,
     if record is None:
         raise RuntimeError(f"{tuned} is not tuned for {task} yet")
     return dict(record["result"]["chosen"])
-
-
-def run_child(job: Mapping[str, Any], python: str) -> dict[str, Any]:
-    """Run a job and read its figures; the last line of its complaints is the reason when it fails."""
-    with TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        command = [python, "-m", "benchmarks.accuracy.child", str(answer)]
-        done = subprocess.run(command, input=json.dumps(job), text=True, capture_output=True, cwd=ROOT, check=False)
-        if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or [f"it ended with code {done.returncode}"]
-            raise RuntimeError(last[0])
-        result: dict[str, Any] = json.loads(answer.read_text())
-    return result

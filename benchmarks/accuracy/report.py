@@ -13,11 +13,11 @@ from benchmarks.accuracy.child import LEVELS
 from benchmarks.accuracy.methods import METHODS, OURS
 from benchmarks.accuracy.plan import QUICK_SWEEPS, Options, fit_cell, methods_of, tune_cell
 from benchmarks.accuracy.tasks import TASKS
+from benchmarks.cells import Record, machines
 from benchmarks.drawing import MARKERS, new_canvas, save_svg
 from benchmarks.measure import Check, Part, table
 from boundrec.arrays import Floats
 
-Record = Mapping[str, Any]
 Results = dict[str, dict[int, dict[str, Any]]]  # by method and finished split
 #: What is judged, and the same with less to learn from.
 OURSELVES, RATINGS_ALONE = "BayesianMBMF", "BayesianMBMF, ratings alone"
@@ -66,7 +66,7 @@ NOTES = """Every method is fitted to the same ratings of the same splits, each f
 def write_report(done: Mapping[str, Record], output: Path, options: Options) -> Path:
     """Write page, CSV files and plots from the finished cells."""
     looked_at = next(task.looked_at for task in TASKS.values() if task.looked_at)
-    blocks = ["# Accuracy against peers", _machines(done), NOTES.format(looked_at=looked_at).rstrip()]
+    blocks = ["# Accuracy against peers", machines(done), NOTES.format(looked_at=looked_at).rstrip()]
     for name in options.tasks:
         results = _results(name, done, options)
         if not any(results.values()):
@@ -90,13 +90,6 @@ def _results(name: str, done: Mapping[str, Record], options: Options) -> Results
         cells = {split: fit_cell(name, method, split, options).name for split in range(options.splits)}
         results[method] = {split: done[cell]["result"] for split, cell in cells.items() if cell in done}
     return results
-
-
-def _machines(done: Mapping[str, Record]) -> str:
-    """What it was measured on, and with which versions."""
-    machines = {f"{made['cpu']}, {made['cores']} cores" for made in (record["made"] for record in done.values())}
-    versions = {record["result"]["version"] for record in done.values() if "version" in record["result"]}
-    return f"Machine: {'; '.join(sorted(machines))}. Versions: {', '.join(sorted(versions))}." if done else ""
 
 
 # --- one data set -----------------------------------------------------------------------------------------------

@@ -56,6 +56,18 @@ class Seen(NamedTuple):
         """What these ratings show to be seen; shares their memory."""
         return cls(ratings.by_user.indptr, ratings.by_user.indices)
 
+    @classmethod
+    def nothing(cls, n_users: int) -> Self:
+        """What so many users have seen who saw nothing."""
+        return cls(np.zeros(n_users + 1, np.int64), np.empty(0, np.int32))
+
+    def with_pairs(self, users: NDArray[np.integer], items: NDArray[np.integer], shape: tuple[int, int]) -> Seen:
+        """These and more pairs of row numbers, in a matrix of so many users and items."""
+        n_users, width = shape
+        before = np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr)) * width + self.indices
+        rows, columns = np.divmod(np.union1d(before, users.astype(np.int64) * width + items), width)
+        return Seen(np.searchsorted(rows, np.arange(n_users + 1)), columns.astype(np.int32))
+
     def of_users(self, users: Codes) -> tuple[Codes, NDArray[np.int32]]:
         """What some users have seen, as places in ``users`` and row numbers of items."""
         counts = self.indptr[users + 1] - self.indptr[users]

@@ -58,11 +58,21 @@ def test_lists_are_measured_beside_popularity_and_errors_are_not(command, folder
         assert 0 <= found["popularity"]["ndcg@10"] <= 1
 
 
+def test_settings_are_tuned_by_lists_and_the_command_that_is_printed_works(command, folder):
+    out, err = command("tune clicks.csv -m implicit -k 2,4 --grid unobserved_weight=auto,1")
+    lines = out.splitlines()
+    assert lines[0].split()[:3] == ["k", "unobserved_weight", "NDCG@10"]
+    assert sum("popularity" in line for line in lines) == 1
+    assert "k=2 unobserved_weight=auto: NDCG" in err
+    command(lines[-1].removeprefix("boundrec "))
+    assert boundrec.load(folder / "model.safetensors").n_factors in (2, 4)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("fit clicks.csv -o m.safetensors -m implicit --bounds 1 5", "scores of implicit lie between -1 and 1"),
-        ("tune clicks.csv -m implicit", "settings are judged by the error of ratings"),
+        ("tune clicks.csv -m implicit --by error", "--by error: implicit predicts no ratings"),
         ("fit clicks.csv -o m.safetensors", "no column looks like the rating's"),
         (
             "fit clicks.csv -o m.safetensors -m implicit --history clicks.csv",

@@ -198,9 +198,12 @@ def test_evaluate_measures_a_model_beside_the_mean(ratings):
         "outside",
         "0.5..5",
         "NDCG@5",
+        "95",
+        "%",
+        "interval",
         "recall@5",
-        "precision@5",
-        "MRR@5",
+        "coverage@5",
+        "novelty@5",
         "seconds",
     ]
     assert lines[2].startswith("mean + offsets")
@@ -316,6 +319,52 @@ def test_the_command_that_tune_prints_has_tried_sweeps_under_their_own_option(bo
     assert code == 0, err
     assert "--k 2 --sweeps 2" in out
     assert "--set" not in out
+
+
+def test_tune_chooses_by_lists_where_that_is_asked_for(boundrec_command, ratings):
+    words = "tune", ratings, "--model", "mbmf", "--k", "2,4", "--grid", "ridge=0.05,5", "--sweeps", 3, "--by", "ndcg"
+    code, out, _ = boundrec_command(*words, "--json")
+    assert code == 0
+    found = json.loads(out)
+    ndcg = [one["ndcg@10"] for one in found["results"]]
+    assert ndcg == sorted(ndcg, reverse=True)
+    assert len(set(ndcg)) > 1
+    assert [one["rmse"] for one in found["results"]] != sorted(one["rmse"] for one in found["results"])
+    best = found["results"][0]
+    assert f"--k {best['k']} --sweeps 3 --set ridge={best['ridge']}" in found["command"]
+    assert [one["model"] for one in found["trivial"]] == ["mean + offsets", "popularity"]
+    out = boundrec_command(*words)[1]
+    assert out.split()[:7] == ["k", "ridge", "NDCG@10", "95", "%", "interval", "recall@10"]
+    assert "popularity" in out
+
+
+def test_ratings_from_which_things_are_liked_are_the_mean_or_as_asked(boundrec_command, ratings):
+    words = "evaluate", ratings, "--model", "mbmf", "--k", 2, "--sweeps", 2, "--json"
+    by_mean, all_of_them = (
+        {one["model"]: one for one in json.loads(boundrec_command(*words, *more)[1])["results"]}
+        for more in ([], ["--liked", "0"])
+    )
+    assert by_mean["popularity"]["recall@10"] != all_of_them["popularity"]["recall@10"]
+    assert by_mean["popularity"]["novelty@10"] == pytest.approx(all_of_them["popularity"]["novelty@10"], rel=0.2)
+    for name in ("popularity", "mbmf"):
+        one = by_mean[name]
+        assert one["ndcg_low@10"] <= one["ndcg@10"] <= one["ndcg_high@10"]
+        assert 0 < one["coverage@10"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["evaluate", "--liked", "5.5"], "--liked 5.5: no held-out rating of a known user and item is that high, the"),
+        (["tune", "--by", "ndcg", "--liked", "9"], "--liked 9: no held-out rating of a known user and item is that"),
+        (["tune", "--liked", "4"], "--liked is for lists, and these are judged by --by ndcg"),
+        (["tune", "--by", "recall"], "'recall' is not one of 'error', 'ndcg'"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_in_a_sentence(boundrec_command, ratings, words, sentence):
+    code, _, err = boundrec_command(words[0], ratings, *words[1:], "--model", "mbmf", "--k", "2", "--sweeps", 2)
+    assert code == 2
+    assert sentence in " ".join(err.replace("│", " ").split())
 
 
 def test_tune_answers_in_json_and_knows_models_without_a_ridge(boundrec_command, ratings):

@@ -101,7 +101,7 @@ def test_a_printed_table_leaves_no_cell_empty(boundrec_command, ratings, tmp_pat
     lines = lines_of(out)
     assert set(lines) == {"model", "means", "popularity", "mbmf"}
     assert lines["popularity"][:4] == ["-"] * 4
-    assert [len(cells) for name, cells in lines.items() if name != "model"] == [9] * 3
+    assert [len(cells) for name, cells in lines.items() if name != "model"] == [10] * 3
     assert all("." in cell for cell in lines["popularity"][4:] + lines["means"][4:])
     assert "it predicts no rating" in err
 
@@ -165,7 +165,7 @@ def test_a_model_that_fails_is_a_row_and_the_others_go_on(boundrec_command, rati
     code, out, err = boundrec_command("compare", ratings, "--models", "mf,mbmf", "--k", 2, *QUICK, "-o", plot)
     assert code == 0
     lines = lines_of(out)
-    assert lines["mf"] == ["failed", *["-"] * 8]
+    assert lines["mf"] == ["failed", *["-"] * 9]
     assert float(lines["mbmf"][0]) > 0
     told = {
         None: "not to its taste",

@@ -542,6 +542,39 @@ def test_candidates_and_excluded_items_decide_what_may_come(candidates, excluded
     assert_same_lists(model, found, expected, predictions)
 
 
+@pytest.mark.parametrize("name", ["exact ball", "clipped"])
+@given(st.dictionaries(st.integers(101, 135), st.sets(st.integers(995, 1019))), st.booleans())
+def test_what_is_excluded_for_a_user_is_missing_in_their_list_alone(name, excluded, exclude_seen):
+    model = fitted(name)
+    predictions, seen = every_prediction(model), rated_pairs(model) if exclude_seen else set()
+    users, items = model.user_ids_.ids.tolist(), model.item_ids_.ids.tolist()
+    closed = {
+        (users.index(user), items.index(item))
+        for user, some in excluded.items()
+        for item in some
+        if user in users and item in items
+    }
+    expected = naive.top_n(predictions, seen | closed, 4)
+    given = {user: sorted(some) for user, some in excluded.items()}
+    found = model.recommend(n=4, exclude=given, exclude_seen=exclude_seen)
+    assert_same_lists(model, found, expected, predictions)
+
+
+def test_what_is_excluded_for_a_user_is_missing_in_a_blend_too():
+    model = BayesianMBMF(3, bounds=(1, 5), affinity=True, max_iter=5, random_state=0).fit(*data())
+    items, _ = model.recommend([101, 102], n=3, by="blend")
+    without, _ = model.recommend([101, 102], n=2, by="blend", exclude={101: items[0, :1]})
+    assert np.array_equal(without, [items[0, 1:], items[1, :2]])
+
+
+def test_exclusions_of_a_stranger_are_refused_where_they_would_get_a_list():
+    model = clone(fitted("exact ball")).fit(*data())
+    with pytest.raises(ValueError, match=r"exclude: user 7 is not known.*with exclude=\[...\] of items"):
+        model.recommend([101, 7], exclude={7: [1001]})
+    assert model.recommend([101], exclude={7: [1001]})[0].shape == (1, 10)
+    assert model.set_params(on_unknown="nan").recommend([7], n=1, exclude={7: [1001]})[0].tolist() == [[-1]]
+
+
 def test_what_was_dropped_or_set_aside_is_seen_all_the_same():
     X, y = data()
     magnitudes = {int(user): 1.0 for user in X[:, 0]}, {int(item): 1.0 for item in X[:, 1]}
@@ -698,6 +731,7 @@ def test_a_library_that_is_not_there_is_named(ball):
         ({"candidates": "tea"}, TypeError, "candidates='tea' is not a column of ids"),
         ({"candidates": [1001, 7]}, ValueError, r"candidates: 1 of 2 items have no training ratings \(first: 7\)"),
         ({"exclude": 7}, TypeError, "exclude=7 is not a column of ids"),
+        ({"exclude": {101: 7}}, TypeError, "exclude of user 101=7 is not a column of ids"),
         ({"output": "numpy"}, ValueError, "output='numpy': give one of 'arrays', 'pandas', 'polars', 'pyarrow'"),
     ],
 )

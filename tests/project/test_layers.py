@@ -21,7 +21,7 @@ LAYERS = [
     {"boundrec"},
     {"model_file"},
     {"models", "rivals"},
-    {"datasets", "splits", "metrics", "baselines"},
+    {"datasets", "splits", "metrics", "baselines", "reranking"},
     {"solvers", "ranges", "top_n"},
     {"data"},
     {"registry", "files", "notes", "arrays"},

@@ -25,6 +25,8 @@ boundrec compare flights.csv --user from --item to --rating passengers --lower 0
 
 boundrec compare ratings.csv --item-features films.csv --models bayesian,mbmf
 
+boundrec compare ratings.csv --models bayesian,implicit --liked 4 -n 20
+
 boundrec compare ratings.csv --affinity --models bayesian,mbmf
 
 boundrec compare ratings.csv --models all --json
@@ -42,6 +44,7 @@ def compare(
     share: options.Share = 0.1,
     by_time: options.ByTime = None,
     length: options.Length = 10,
+    liked: options.Liked = None,
     user: options.UserColumn = None,
     item: options.ItemColumn = None,
     rating: options.RatingColumn = None,
@@ -66,6 +69,9 @@ def compare(
 
     A mean with user and item offsets and a list of what most have rated are always among them: what is not better than
     these has learnt nothing.
+
+    Lists are of all unseen items, and good ones have the held-out ratings of at least the mean in them, or of at least
+    --liked; boundrec evaluate --help says what the figures are.
 
     Where every pair has a range of its own, models that can only take one for all get the observed range, and the table
     says how many of their predictions leave their pair's range.
@@ -99,7 +105,7 @@ def compare(
     parts = held_out.divide(table, share, seed)
     features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, length, features)
+    trial = held_out.Trial.of(parts, limits, length, features, liked)
     trivial = held_out.measure_trivial(trial)
     held_out.say_who_has_one_range(names, limits)
     tried = held_out.try_all([(request.name, request.within(limits)) for request in asked], trial)

@@ -25,6 +25,8 @@ boundrec evaluate flights.csv --user from --item to --rating passengers --lower 
 
 boundrec evaluate ratings.csv --user-features users.csv --implicit both
 
+boundrec evaluate ratings.csv --liked 4 -n 20
+
 boundrec evaluate ratings.csv --affinity
 
 boundrec evaluate train.csv --test test.csv --json
@@ -50,6 +52,7 @@ def evaluate(
     share: options.Share = 0.1,
     by_time: options.ByTime = None,
     length: options.Length = 10,
+    liked: options.Liked = None,
     user: options.UserColumn = None,
     item: options.ItemColumn = None,
     rating: options.RatingColumn = None,
@@ -81,8 +84,10 @@ def evaluate(
     F1 asks of each held-out pair whether it is above the user's mean training rating, as rated and as predicted. A dash
     stands where that is unknown: in a model file without its ratings, and where no held-out rating is above the mean.
 
-    NDCG, recall, precision and MRR are of top lists of all unseen items, against held-out ratings of at least the mean:
-    lists by predicted rating, or with --affinity by who chooses what and that together.
+    Lists are by predicted rating, or with --affinity by who chooses what and that together, of all unseen items. Good
+    ones have the held-out ratings of at least the mean in them, or of at least --liked: NDCG, with its interval over
+    users, and recall. Coverage is the share of the items that are in any list, novelty how little known these are, in
+    bits: 1 more is half as many people. --json has precision, MRR, MAP and hit rate as well.
 
     What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated; where
     pairs have ranges of their own, also the mean share of these.
@@ -97,7 +102,7 @@ def evaluate(
         beside.refuse_for_a_file(fitted)
         if affinity:
             raise typer.BadParameter(f"--affinity is for a fit, and {fitted} is fitted: leave it out.")
-        _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, json)
+        _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, liked, json)
         return
     within.refuse_history(history)
     beside.refuse_for([model])
@@ -119,7 +124,7 @@ def evaluate(
     past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
     features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, length, features)
+    trial = held_out.Trial.of(parts, limits, length, features, liked)
     results = held_out.measure_trivial(trial)
     held_out.say_who_has_one_range([model], limits)
     results.append(held_out.fit_and_measure(asked.within(limits), trial, past))
@@ -127,7 +132,14 @@ def evaluate(
 
 
 def _evaluate_fitted(
-    path: Path, ratings: Path, columns: Any, header: bool | None, within: AskedBounds, length: int, json: bool
+    path: Path,
+    ratings: Path,
+    columns: Any,
+    header: bool | None,
+    within: AskedBounds,
+    length: int,
+    liked: float | None,
+    json: bool,
 ) -> None:
     import boundrec
     from boundrec.cli import held_out
@@ -137,7 +149,7 @@ def _evaluate_fitted(
     rows = read_table(ratings, columns, header, fitted=True, clicks=is_of_clicks(model))
     rows = rows.with_ids_like(model.user_ids_, model.item_ids_)
     rows = with_ranges(rows, model, within, path)
-    trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length)
+    trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length, liked)
     results = held_out.measure_trivial(trial)
     if trial.learnt.ratings is None:
         say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")

@@ -111,6 +111,11 @@ class Measured:
     reach: list[float] = field(default_factory=list)
     error: str | None = None
 
+    def figure(self, name: str) -> float:
+        """A figure of the lists, such as "ndcg"; NaN where there is none."""
+        found = [value for key, value in self.ranking.items() if key.partition("@")[0] == name]
+        return found[0] if found else math.nan
+
     def as_json(self) -> dict[str, Any]:
         """All figures by name."""
         return {
@@ -152,6 +157,10 @@ class Learnt(NamedTuple):
         """Number of ratings of each item."""
         return np.bincount(self.seen.indices, minlength=len(self.items))
 
+    def pairs(self) -> tuple[Codes, Codes]:
+        """Row numbers of the user and the item of each rating."""
+        return np.repeat(np.arange(len(self.users)), np.diff(self.seen.indptr)), self.seen.indices.astype(np.int64)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -168,16 +177,26 @@ class Trial:
     every_pair: bool = False
     #: What is known of users and items, for models that take it.
     features: Mapping[str, Any] | None = None
+    #: Held-out ratings of at least this are what good lists have in them; None for the mean.
+    liked_from: float | None = None
 
     @classmethod
-    def of(cls, parts: Parts, limits: Limits, n: int | None, features: Mapping[str, Any] | None = None) -> Trial:
+    def of(
+        cls,
+        parts: Parts,
+        limits: Limits,
+        n: int | None,
+        features: Mapping[str, Any] | None = None,
+        liked_from: float | None = None,
+    ) -> Trial:
         """Of the two parts of a table, and of what is known besides."""
-        return replace(cls._within(Learnt.of(parts.training), parts.test, limits, n), features=features)
+        trial = cls._within(Learnt.of(parts.training), parts.test, limits, n)
+        return replace(trial, features=features, liked_from=liked_from)
 
     @classmethod
-    def by(cls, model: Any, test: Ratings, limits: Limits, n: int | None) -> Trial:
+    def by(cls, model: Any, test: Ratings, limits: Limits, n: int | None, liked_from: float | None = None) -> Trial:
         """Of a fitted model."""
-        return cls._within(Learnt.by(model), test, limits, n)
+        return replace(cls._within(Learnt.by(model), test, limits, n), liked_from=liked_from)
 
     @classmethod
     def _within(cls, learnt: Learnt, test: Ratings, limits: Limits, n: int | None) -> Trial:
@@ -188,12 +207,16 @@ class Trial:
 
     @cached_property
     def liked(self) -> Liked | None:
-        """What good lists have in them; None, and a word about it, where nothing is known of that."""
+        """What good lists have in them; None, and a word about it, where no rating is as high as the mean."""
         row, column = self.test_codes()
         known = (row >= 0) & (np.diff(self.learnt.seen.indptr)[row] > 0)
         known &= (column >= 0) & (self.learnt.counts()[column] > 0)
-        mean = float(np.mean(self.test.by_user.data)) if math.isnan(self.learnt.mean) else self.learnt.mean
-        liked = known & (self.test.by_user.data >= mean)
+        liked = known & (self.test.by_user.data >= self._least_liked())
+        if not liked.any() and self.liked_from is not None:
+            raise typer.BadParameter(
+                f"--liked {self.liked_from:g}: no held-out rating of a known user and item is that high"
+                + (f", the highest is {self.test.by_user.data[known].max():g}." if known.any() else ".")
+            )
         if not liked.any():
             say("No held-out rating of a known user and item is at or above the mean: lists cannot be measured.")
             return None
@@ -201,10 +224,13 @@ class Trial:
         if len(rows) > MOST_LISTS:
             rows = np.sort(np.random.default_rng(0).choice(rows, MOST_LISTS, replace=False))
             liked &= np.isin(row, rows)
-        users, items = (
-            index.ids[codes[liked]] for index, codes in ((self.learnt.users, row), (self.learnt.items, column))
-        )
-        return Liked(users, items, rows)
+        return Liked(row[liked], column[liked], rows)
+
+    def _least_liked(self) -> float:
+        """The lowest rating of what good lists have in them."""
+        if self.liked_from is not None:
+            return self.liked_from
+        return float(np.mean(self.test.by_user.data)) if math.isnan(self.learnt.mean) else self.learnt.mean
 
     @cached_property
     def thresholds(self) -> Floats | None:
@@ -243,10 +269,10 @@ class Trial:
 
 
 class Liked(NamedTuple):
-    """Held-out pairs of ids that are rated at or above the mean, and the row numbers of their users."""
+    """Row numbers of the held-out pairs that good lists have in them, and of their users, each once."""
 
-    user: NDArray[Any]
-    item: NDArray[Any]
+    user: Codes
+    item: Codes
     rows: Codes
 
 
@@ -308,10 +334,7 @@ def _ranking_by(scores: NDArray[Any], trial: Trial) -> dict[str, float]:
         return {}
     rated = np.flatnonzero(trial.learnt.counts())
     order = rated[np.argsort(-scores[rated], kind="stable")]
-    lists = first_unseen(order, trial.learnt.seen, trial.liked.rows, trial.n)
-    ids = trial.learnt.items.ids.astype(object)[lists]
-    ids[lists < 0] = None
-    return _ranking(ids, trial.learnt.users.ids[trial.liked.rows], trial.liked, trial.n)
+    return _ranking(first_unseen(order, trial.learnt.seen, trial.liked.rows, trial.n), trial.liked, trial)
 
 
 # --- one model ------------------------------------------------------------------------------------------------
@@ -340,7 +363,8 @@ def measure(model: Any, name: str, trial: Trial, seconds: float = math.nan) -> M
     if trial.n is not None and trial.liked is not None:
         users = trial.learnt.users.ids[trial.liked.rows]
         lists, _ = model.recommend(users, n=trial.n)
-        found.ranking = _ranking(lists, users, trial.liked, trial.n)
+        codes = trial.learnt.items.codes(lists.ravel()).reshape(lists.shape)
+        found.ranking = _ranking(codes, trial.liked, trial)
     return found
 
 
@@ -383,14 +407,19 @@ def _measured(
     return found
 
 
-def _ranking(lists: NDArray[Any], users: NDArray[Any], liked: Liked, n: int) -> dict[str, float]:
-    """How many liked items are in the lists of some users."""
-    held = liked.user, liked.item, users, lists
+def _ranking(lists: Codes, liked: Liked, trial: Trial) -> dict[str, float]:
+    """What lists of row numbers are worth: how much that is liked is in them, and what they show of the catalogue."""
+    n, learnt = trial.n, trial.learnt
+    found = metrics.measure_lists(liked.user, liked.item, liked.rows, lists, n)
+    _, low, high = metrics.bootstrap_interval(found.ndcg)
+    means = {"ndcg": found.ndcg, "recall": found.recall, "precision": found.precision, "mrr": found.reciprocal_rank}
+    means |= {"map": found.average_precision, "hit_rate": found.hit}
     return {
-        f"ndcg@{n}": metrics.ndcg_at_k(*held, n),
-        f"recall@{n}": metrics.recall_at_k(*held, n),
-        f"precision@{n}": metrics.precision_at_k(*held, n),
-        f"mrr@{n}": metrics.mrr(*held, n),
+        **{f"{name}@{n}": float(np.mean(values)) for name, values in means.items()},
+        f"ndcg_low@{n}": low,
+        f"ndcg_high@{n}": high,
+        f"coverage@{n}": metrics.catalogue_coverage(lists, np.flatnonzero(learnt.counts())),
+        f"novelty@{n}": metrics.novelty(*learnt.pairs(), lists) if (lists >= 0).any() else math.nan,
     }
 
 
@@ -444,19 +473,28 @@ def try_all(requests: Sequence[tuple[str, Request]], trial: Trial) -> Tried:
         for name, request in requests:
             found = fit_or_fail(request, trial)
             results.append(found)
-            if found.error is None:
-                say(f"{name}: RMSE {four_digits(found.rmse)} after {found.seconds:.1f} s")
-            else:
-                say(f"{name} failed: {found.error}")
+            say(f"{name} failed: {found.error}" if found.error is not None else f"{name}: {_in_brief(found)}")
     except KeyboardInterrupt:
         say(f"Interrupted: {len(results)} of {len(requests)} are finished.")
         return Tried(results, interrupted=True)
     return Tried(results, interrupted=False)
 
 
+def _in_brief(found: Measured) -> str:
+    """What came of a fit: its error, or of a model of clicks how good its lists are."""
+    name, value = ("NDCG", found.figure("ndcg")) if math.isnan(found.rmse) else ("RMSE", found.rmse)
+    return f"{name} {_shown(value)} after {found.seconds:.1f} s"
+
+
 def by_error(result: Measured) -> tuple[bool, bool, float]:
     """The least error first, then what predicts no ratings, then what failed."""
     return result.error is not None, math.isnan(result.rmse), result.rmse
+
+
+def by_lists(result: Measured) -> tuple[bool, bool, float]:
+    """The best lists first, then what has none, then what failed."""
+    ndcg = result.figure("ndcg")
+    return result.error is not None, math.isnan(ndcg), -ndcg
 
 
 # --- printing -------------------------------------------------------------------------------------------------
@@ -480,16 +518,33 @@ def _columns(results: list[Measured], limits: Limits) -> list[str]:
     ends = "own range"
     if limits.rule is None:
         ends = "..".join("" if end is None else f"{end:g}" for end in limits.bounds)
-    ranking = [name.upper() if name.startswith(("ndcg", "mrr")) else name for name in _ranking_names(results)]
-    return ["model", "RMSE", "MAE", "F1", f"outside {ends}", *ranking, "seconds"]
+    return ["model", "RMSE", "MAE", "F1", f"outside {ends}", *list_columns(results), "seconds"]
 
 
 def _row(result: Measured, results: list[Measured]) -> list[str]:
     """One line of the table of results: a dash where a model has no such figure."""
-    rmse, mae, seconds = short_row(result)
+    rmse, mae, _ = short_row(result)
     outside = "none" if result.outside == 0 else _shown(result.outside, percent)
-    ranking = [_shown(result.ranking.get(name, math.nan)) for name in _ranking_names(results)]
-    return [result.name, rmse, mae, _shown(result.f1), outside, *ranking, seconds]
+    return list_row(result, [result.name, rmse, mae, _shown(result.f1), outside], results)
+
+
+def list_columns(results: Sequence[Measured]) -> list[str]:
+    """The heads of the figures of lists; none where nobody has any."""
+    n = next((name.partition("@")[2] for result in results for name in result.ranking), None)
+    return [] if n is None else [f"NDCG@{n}", "95 % interval", f"recall@{n}", f"coverage@{n}", f"novelty@{n}"]
+
+
+def list_row(result: Measured, first: Sequence[str], results: Sequence[Measured]) -> list[str]:
+    """The figures of lists, under those heads, and seconds, after what comes first in the line."""
+    seconds = _shown(result.seconds, "{:.1f}".format)
+    if not list_columns(results):
+        return [*first, seconds]
+    low, high = result.figure("ndcg_low"), result.figure("ndcg_high")
+    interval = NO_FIGURE if math.isnan(low) else f"{low:.3f}..{high:.3f}"
+    ndcg, *others = (_shown(result.figure(name)) for name in ("ndcg", "recall", "coverage", "novelty"))
+    if result.error is not None and FAILED not in first:  # which is said once in a line
+        ndcg = FAILED
+    return [*first, ndcg, interval, *others, seconds]
 
 
 def short_row(result: Measured, first: Sequence[str] = ()) -> list[str]:
@@ -501,7 +556,3 @@ def short_row(result: Measured, first: Sequence[str] = ()) -> list[str]:
 def _shown(value: float, form: Callable[[float], str] = four_digits) -> str:
     """A figure of a table; a dash for NaN."""
     return NO_FIGURE if math.isnan(value) else form(value)
-
-
-def _ranking_names(results: list[Measured]) -> list[str]:
-    return list(dict.fromkeys(name for result in results for name in result.ranking))

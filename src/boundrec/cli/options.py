@@ -216,6 +216,14 @@ ByTime = Annotated[
     ),
 ]
 Length = Annotated[int, typer.Option("-n", "--length", min=1, max=MOST_ITEMS, help="Length of each list.")]
+Liked = Annotated[
+    float | None,
+    typer.Option(
+        metavar="RATING",
+        help="Held-out ratings of at least this are what good lists have in them.",
+        show_default="the mean training rating",
+    ),
+]
 Output = Annotated[
     Path | None,
     typer.Option(

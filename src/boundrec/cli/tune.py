@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from enum import StrEnum
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -33,25 +35,54 @@ boundrec tune ratings.csv --user-features users.csv --k 20 --grid implicit=off,b
 boundrec tune flights.csv --rating passengers --lower 0 --upper seats --k 4,8 --grid noise_growth=auto,0.5,1
 
 boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=auto,0.05,0.1 --grid slack=1,1.5
+
+boundrec tune ratings.csv --by ndcg --liked 4 --k 10,20
+
+boundrec tune clicks.csv --model implicit
 """
-#: What tune tries where nothing else is asked for, by the model's settings.
+#: What tune tries where nothing else is asked for, by the model's settings; and of models of clicks.
 USUAL_RIDGES = "0.02,0.05,0.1"
-USUAL_FACTORS = "10,20,40"
+USUAL_FACTORS, USUAL_FACTORS_OF_CLICKS = "10,20,40", "32,64,128"
+USUAL_GRID_OF_CLICKS = "unobserved_weight=auto,0.3,1,3"
+#: Length of the lists that settings are judged by.
+PLACES = 10
+
+
+class By(StrEnum):
+    """What settings are judged by."""
+
+    ERROR = "error"
+    NDCG = "ndcg"
 
 
 def tune(
     ratings: options.RatingsFile,
     k: Annotated[
-        str, typer.Option("--k", "-k", metavar="NUMBERS", help="Lengths of the factors, with commas between them.")
-    ] = USUAL_FACTORS,
+        str | None,
+        typer.Option(
+            "--k",
+            "-k",
+            metavar="NUMBERS",
+            help="Lengths of the factors, with commas between them.",
+            show_default=f"{USUAL_FACTORS}, and {USUAL_FACTORS_OF_CLICKS} for implicit",
+        ),
+    ] = None,
     grid: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUES",
             help="Values of a setting of the model, with commas between them; may be repeated.",
-            show_default=f"ridge={USUAL_RIDGES} where the model has a ridge",
+            show_default=f"ridge={USUAL_RIDGES} where the model has a ridge, and {USUAL_GRID_OF_CLICKS} for implicit",
         ),
     ] = None,
+    by: Annotated[
+        By | None,
+        typer.Option(
+            help=f"Choose by the error of held-out ratings, or by NDCG@{PLACES} of lists of all unseen items.",
+            show_default="error, and ndcg for implicit",
+        ),
+    ] = None,
+    liked: options.Liked = None,
     share: options.Share = 0.1,
     by_time: options.ByTime = None,
     user: options.UserColumn = None,
@@ -79,6 +110,9 @@ def tune(
     All are judged by the same held-out ratings; the best one's error on them flatters it a little. A mean with user and
     item offsets is among them: settings that are not better than that have learnt nothing.
 
+    With --by ndcg they are judged by lists: good ones have the held-out ratings of at least the mean in them, or of at
+    least --liked. What most have rated is then among them.
+
     Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail, and
     2, without a table, if none of them makes sense.
     Ctrl-C ends the search with what is finished.
@@ -86,11 +120,12 @@ def tune(
     from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_table
 
-    if learns_clicks(model):
-        raise typer.BadParameter(
-            f"--model {model}: settings are judged by the error of ratings, and {model} predicts none; in Python, "
-            "scikit-learn's GridSearchCV judges it by NDCG."
-        )
+    clicks = learns_clicks(model)
+    if clicks and by is By.ERROR:
+        raise typer.BadParameter(f"--by error: {model} predicts no ratings; leave --by out to judge it by its lists.")
+    by_lists = clicks or by is By.NDCG
+    if liked is not None and not by_lists:
+        raise typer.BadParameter("--liked is for lists, and these are judged by --by ndcg.")
     beside = AskedBeside(user_features, item_features, implicit, noise)
     beside.refuse_for([model])
     given = parse_settings(settings)
@@ -98,6 +133,7 @@ def tune(
     within = AskedBounds(bounds, lower, upper, bounds_file)
     within.refuse_settings(fixed)
     typed = within.typed()
+    k = k or (USUAL_FACTORS_OF_CLICKS if clicks else USUAL_FACTORS)
     tried = list(_grid(k, grid, model, fixed))
     refuse_own_options("--grid", set(tried[0][1]) - {"max_iter"} if sweeps is None else tried[0][1])
     beside.refuse_grid(tried[0][1])
@@ -105,22 +141,24 @@ def tune(
     held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
     how = asked[0].on_contradiction if len({one.on_contradiction for one in asked}) == 1 else "as tried"
     columns = ColumnNames(user, item, rating, by_time, **within.of_rows())
-    table, limits = within.settle(read_table(ratings, columns, header).settled(duplicates), how)
+    table, limits = within.settle(read_table(ratings, columns, header, clicks=clicks).settled(duplicates), how)
     parts = held_out.divide(table, share, seed)
     features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, None, features)
+    trial = held_out.Trial.of(parts, limits, PLACES if by_lists else None, features, liked)
+    if by_lists and (trial.n is None or trial.liked is None):
+        raise typer.BadParameter("--by ndcg: there are no lists to judge by here, as said above; choose by the error.")
     trivial = held_out.measure_trivial(trial)
     names = [_pairs({"k": factors, **values}) for factors, values in tried]
     found = held_out.try_all([(name, one.within(limits)) for name, one in zip(names, asked, strict=True)], trial)
     rows = [Candidate(*which, result) for which, result in zip(tried, found.results, strict=False)]
-    rows.sort(key=lambda row: held_out.by_error(row.measured))
+    rows.sort(key=lambda row: (held_out.by_lists if by_lists else held_out.by_error)(row.measured))
     best = None
     if rows and rows[0].measured.error is None:
-        data = _data_words(ratings, table, header, within.words(limits), duplicates)
+        data = _data_words(ratings, table, header, [] if clicks else within.words(limits), duplicates)
         chosen = _model_words(model, rows[0], given, sweeps, seed)
         best = shlex.join(["boundrec", "fit", *data, *beside.words(), *chosen])
-    _show_grid(rows, trivial, best, json)
+    _show_grid(rows, trivial, best, by_lists, json)
     found.end("candidate")
 
 
@@ -134,11 +172,11 @@ class Candidate(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Settings and figures by name."""
         figures = self.measured.as_json()
-        names = [name for name in ("rmse", "mae", "seconds", "error") if name in figures]
+        names = [name for name in ("rmse", "mae", *self.measured.ranking, "seconds", "error") if name in figures]
         return {"k": self.k, **self.values, **{name: figures[name] for name in names}}
 
 
-def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None, json: bool) -> None:
+def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None, by_lists: bool, json: bool) -> None:
     from boundrec.cli import held_out
 
     if json:
@@ -148,8 +186,12 @@ def _show_grid(rows: list[Candidate], trivial: list[Measured], best: str | None,
     names = list(rows[0].values) if rows else []
     lines = [(row.measured, [str(row.k), *(str(row.values[name]) for name in names)]) for row in rows]
     lines += [(result, [result.name, *[held_out.NO_FIGURE] * len(names)]) for result in trivial]
-    lines.sort(key=lambda line: held_out.by_error(line[0]))
-    print_table(["k", *names, "RMSE", "MAE", "seconds"], [held_out.short_row(*line) for line in lines])
+    lines.sort(key=lambda line: (held_out.by_lists if by_lists else held_out.by_error)(line[0]))
+    heads, row = ["RMSE", "MAE", "seconds"], held_out.short_row
+    if by_lists:
+        measured = [result for result, _ in lines]
+        heads, row = [*held_out.list_columns(measured), "seconds"], partial(held_out.list_row, results=measured)
+    print_table(["k", *names, *heads], [row(*line) for line in lines])
     if best is not None:
         typer.echo(f"\n{best}")
 
@@ -160,6 +202,8 @@ def _grid(k: str, grid: list[str] | None, model: str, fixed: dict[str, Any]) -> 
         factors = [int(one) for one in k.split(",")]
     except ValueError:
         raise typer.BadParameter(f"--k {k}: give whole numbers with commas between them, such as 10,20,40.") from None
+    if grid is None and learns_clicks(model):
+        grid = [USUAL_GRID_OF_CLICKS] if "unobserved_weight" not in fixed else []
     if grid is None:
         ridge = entry_of_command(model).load()().get_params().get("ridge", "none") if "ridge" not in fixed else "none"
         own = "auto," if ridge == "auto" else ""
@@ -185,7 +229,7 @@ def _data_words(
     words = [str(ratings), "-o", "model.safetensors"]
     words += [] if header is None else ["--header" if header else "--no-header"]
     for role in ("user", "item", "rating"):
-        words += [f"--{role}", table.read.names[role]]
+        words += [f"--{role}", table.read.names[role]] if role in table.read.names else []
     words += bounds
     return words + (["--duplicates", duplicates.value] if duplicates is not None else [])
 

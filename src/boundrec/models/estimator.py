@@ -7,7 +7,7 @@ A model learns a `Fitted` (:mod:`boundrec.models.fitted`), and everything it ans
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Never, Self, TypedDict, Unpack, get_args, overload
 
@@ -443,7 +443,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         candidates
             The only item ids to choose from; None for all items with training ratings or features.
         exclude
-            Item ids to leave out.
+            Item ids to leave out, of everybody's list; or a mapping from user ids to what each is not to see, such as
+            what they dismissed. Those who are not asked for do not matter.
         output
             ``"arrays"``: item ids and scores, one row for each user, n columns, or as many as the model has items
             where those are fewer. Where a list is shorter than that the scores are NaN and the ids −1, or None
@@ -606,10 +607,12 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         fitted = self.fitted_
         column = fitted.users.ids.ids if users is None else id_column(users, "users")
         self._known_codes("user", column, fitted.users)  # says so where they must be known
-        items = self._items_to_search(candidates, exclude)
         codes = fitted.users.ids.codes(column)
         n = min(int(n), len(fitted.items.ids))
         seen = fitted.seen if exclude_seen else None
+        if isinstance(exclude, Mapping):
+            seen, exclude = self._seen_or_excluded(seen, exclude, id_array(column), codes), None
+        items = self._items_to_search(candidates, exclude)
         return Asked(id_array(column), codes, items, n, seen, output, _rule_to_ask(fitted.rule, bounds), by)
 
     def _sorted_by(self, by: By) -> By:
@@ -642,6 +645,27 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             _warn_of_other_type("item", column, side.ids, codes)
             chosen[codes[codes >= 0]] = False
         return np.flatnonzero(chosen)
+
+    def _seen_or_excluded(
+        self, seen: Seen | None, exclude: Mapping[Any, Any], asked: NDArray[Any], codes: Codes
+    ) -> Seen:
+        """What each user is not to be shown: what they have seen, and what is excluded for them alone."""
+        users, side = self.fitted_.users.ids, self.fitted_.items
+        columns = {user: id_column(items, f"exclude of user {short(user)}") for user, items in exclude.items()}
+        strangers = [one for one in asked[codes < 0].tolist() if len(columns.get(one, ())) and self.on_unknown != "nan"]
+        if strangers:
+            raise ValueError(
+                f"exclude: user {short(strangers[0])} is not known, and all who are not have one list: ask for theirs "
+                "alone, with exclude=[...] of items."
+            )
+        rows = np.repeat(users.codes(list(columns)), [len(column) for column in columns.values()])
+        excluded = [one for column in columns.values() for one in id_array(column).tolist()]
+        items = side.ids.codes(excluded)
+        if excluded:
+            _warn_of_other_type("item", excluded, side.ids, items)
+        known = (rows >= 0) & (items >= 0)
+        before = Seen.nothing(len(users)) if seen is None else seen
+        return before.with_pairs(rows[known], items[known], (len(users), len(side.ids)))
 
     # --- neighbours and vectors -------------------------------------------------------------------------------
 

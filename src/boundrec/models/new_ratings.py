@@ -544,8 +544,4 @@ def _changed(ids: IdIndex, csr: Csr, told: Features | None) -> Codes:
 
 def seen_together(seen: Seen, given: Ratings) -> Seen:
     """What was seen before and what new ratings show: more than the model's ratings, where some were dropped."""
-    n_before, width = seen.indptr.size - 1, given.n_items
-    before = np.repeat(np.arange(n_before), np.diff(seen.indptr)) * width + seen.indices
-    now = given.user_of_rating().astype(np.int64) * width + given.by_user.indices
-    users, items = np.divmod(np.union1d(before, now), width)
-    return Seen(np.searchsorted(users, np.arange(given.n_users + 1)), items.astype(np.int32))
+    return seen.with_pairs(given.user_of_rating(), given.by_user.indices, (given.n_users, given.n_items))

@@ -4,21 +4,19 @@ Ratings and predictions are always on the original scale: add a shift or a centr
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boundrec.data.ids import IdIndex
+from boundrec.metrics.checks import Numbers, finite
 
 Average = Literal["micro", "macro"]
 
-Numbers = NDArray[np.float64]
 Codes = NDArray[np.intp]
 UserMean = ArrayLike | Mapping[Any, float]
 #: A rating this far outside its range, relative to both, is inside: an end is a product of roots.
 ROUNDING = 1e-9
-Ids = Any  #: one column of ids: an array, a series or a list
 
 
 def rmse(y: ArrayLike, p: ArrayLike) -> float:
@@ -50,7 +48,7 @@ def user_means(user: ArrayLike, rating: ArrayLike, n_users: int) -> Numbers:
     array of float
         One mean per user code.
     """
-    rating = _finite(rating, "rating")
+    rating = finite(rating, "rating")
     user = _user_codes(user, rating.size)
     if user.max() >= n_users:
         raise ValueError(f"User code {user.max()} does not fit n_users={n_users}. Pass a larger n_users.")
@@ -125,7 +123,7 @@ def variation(predictions: ArrayLike) -> tuple[float, float]:
     -------
     mean, maximum : float
     """
-    predictions = _finite(predictions, "predictions", ndim=None)
+    predictions = finite(predictions, "predictions", ndim=None)
     if predictions.ndim < 2 or len(predictions) < 2:
         raise ValueError(f"predictions has shape {predictions.shape}. Pass one row per restart, at least two of them.")
     deviation = predictions.std(axis=0)
@@ -142,7 +140,7 @@ def out_of_range_share(p: ArrayLike, lower: ArrayLike | None, upper: ArrayLike |
     lower, upper : float, array of float or None
         Bounds: numbers, arrays that broadcast to p's shape, or None for an open end.
     """
-    p = _finite(p, "p", ndim=None)
+    p = finite(p, "p", ndim=None)
     outside = np.zeros(p.shape, dtype=bool)
     if lower is not None:
         outside |= p < _bound(lower, "lower", p)
@@ -168,7 +166,7 @@ def coverage_and_width(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tupl
     coverage, width : float
         The width is infinite where a range is.
     """
-    y = _finite(y, "y")
+    y = finite(y, "y")
     lower, upper = _bound(lower, "lower", y), _bound(upper, "upper", y)
     turned = lower > upper
     if turned.any():
@@ -194,7 +192,7 @@ def tie_share(scores: ArrayLike, n: int | None = None) -> float:
     n : int, optional
         Look at the n highest scores of each row; at all by default.
     """
-    scores = _finite(scores, "scores", ndim=2)
+    scores = finite(scores, "scores", ndim=2)
     n = scores.shape[1] if n is None else n
     if not 1 <= n <= scores.shape[1]:
         raise ValueError(f"n={n} does not fit lists of {scores.shape[1]} scores. Pass 1 to {scores.shape[1]}.")
@@ -206,177 +204,11 @@ def tie_share(scores: ArrayLike, n: int | None = None) -> float:
     return float(tied.mean())
 
 
-# --- ranking: top lists against held-out items ----------------------------------------------------------------
-
-
-def ndcg_at_k(
-    user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None, *, gain: ArrayLike | None = None
-) -> float:
-    """Normalised discounted cumulative gain of top lists against held-out items, averaged over users.
-
-    NDCG@k = DCG@k / IDCG@k, where DCG@k = Σ_{rank ≤ k} gain(rank) / log₂(rank + 1) over the list and IDCG@k is the
-    same over the best order of the user's held-out items. An item that was not held out gains nothing. Users
-    without a positive gain cannot tell a good order from a bad one and are left out.
-
-    Parameters
-    ----------
-    user, item : array
-        The held-out pairs of ids, each once.
-    users : array
-        The user of each list. Lists of users without held-out pairs are left out, as are pairs without a list.
-    lists : array, users × places
-        Item ids, best first, as ``recommend`` and `lists_by_score` give them; what pads a short list is no item.
-    k : int, optional
-        Look at the first k places of each list; at all by default.
-    gain : array of float, optional
-        What each held-out pair is worth, at least 0, such as its rating above the lowest; 1 by default.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-    """
-    found = _find_held_out(user, item, users, lists, k, gain)
-    n_lists, n_places = found.gains.shape
-    best_first = np.lexsort((-found.gain, found.list_of_pair))
-    rank = _place_in_group(found.list_of_pair[best_first])
-    near = rank < found.k
-    worth = found.gain[best_first][near] * _discount(rank[near])
-    ideal = np.bincount(found.list_of_pair[best_first][near], worth, n_lists)
-    tells = ideal > 0
-    if not tells.any():
-        raise ValueError("Every gain is 0, so no order is better than another. Pass a positive gain for some pair.")
-    return float(np.mean((found.gains @ _discount(np.arange(n_places)))[tells] / ideal[tells]))
-
-
-def recall_at_k(user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None) -> float:
-    """Share of a user's held-out items that are in the first k places of the list, averaged over users.
-
-    recall@k = |list@k ∩ held out| / |held out|. Parameters are those of `ndcg_at_k`; pass as held out what a good list
-    should have in it, such as the items with high ratings.
-    """
-    found = _find_held_out(user, item, users, lists, k)
-    n_held = np.bincount(found.list_of_pair, minlength=len(found.gains))
-    return float(np.mean(found.gains.sum(axis=1)[n_held > 0] / n_held[n_held > 0]))
-
-
-def precision_at_k(user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None) -> float:
-    """Share of the first k places of a list that have a held-out item, averaged over users with such items.
-
-    precision@k = |list@k ∩ held out| / k, so that a list shorter than k cannot reach 1. Parameters are those of
-    `recall_at_k`.
-    """
-    found = _find_held_out(user, item, users, lists, k)
-    return float(np.mean(found.gains.sum(axis=1)[np.unique(found.list_of_pair)] / found.k))
-
-
-def mrr(user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None = None) -> float:
-    """Mean reciprocal rank: 1 / rank of the first held-out item in each list, 0 where the first k places have none.
-
-    Parameters are those of `recall_at_k`.
-    """
-    found = _find_held_out(user, item, users, lists, k)
-    reciprocal = found.gains.max(axis=1) / (found.gains.argmax(axis=1) + 1)
-    return float(np.mean(reciprocal[np.unique(found.list_of_pair)]))
-
-
-def lists_by_score(user: Ids, item: Ids, score: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Lists of scored pairs, the best of each user first: to rank the held-out items alone, and not all items.
-
-    Parameters
-    ----------
-    user, item : array
-        Pairs of ids, such as those held out.
-    score : array of float
-        What each pair is ranked by, such as its prediction. Equal scores stay in the order of the pairs.
-
-    Returns
-    -------
-    users, lists : array
-        As the measures above take them. Short lists are padded with None.
-    """
-    score = _finite(score, "score")
-    users, row = IdIndex.encode(_ids(user, "user", score.size), "user")
-    items, column = IdIndex.encode(_ids(item, "item", score.size), "item")
-    order = np.lexsort((-score, row))
-    lists = np.full((len(users), int(np.bincount(row).max())), None, dtype=object)
-    lists[row[order], _place_in_group(row[order])] = items.ids[column[order]]
-    return users.ids, lists
-
-
-class _Found(NamedTuple):
-    """What top lists have of the held-out items."""
-
-    gains: Numbers  #: of each place of each list, 0 where no held-out item stands
-    list_of_pair: Codes  #: which list each held-out pair belongs to; pairs without a list are left out
-    gain: Numbers  #: of each of those pairs
-    k: int
-
-
-def _find_held_out(
-    user: Ids, item: Ids, users: Ids, lists: ArrayLike, k: int | None, gain: ArrayLike | None = None
-) -> _Found:
-    shown = np.asarray(lists, dtype=object if isinstance(lists, list) else None)
-    if shown.ndim != 2 or not shown.size:
-        raise ValueError(f"lists has shape {shown.shape}. Pass one row of item ids per user, best first.")
-    k = shown.shape[1] if k is None else k
-    if not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(f"k={k!r} places cannot be looked at. Pass a whole number from 1.")
-    held_user = _ids(user, "user")
-    worth = np.ones(len(held_user)) if gain is None else _finite(gain, "gain")
-    if worth.shape != (len(held_user),) or worth.min() < 0:
-        raise ValueError(
-            f"{len(held_user):,} held-out pairs and {worth.size:,} gains, the least {worth.min():g}. "
-            "Pass one gain of at least 0 per pair."
-        )
-    owners, code = IdIndex.encode(_ids(users, "users", len(shown)), "user")
-    if len(owners) < len(code):
-        raise ValueError(f"{len(code):,} lists of {len(owners):,} users. Pass one list per user.")
-    items, column = IdIndex.encode(_ids(item, "item", len(held_user)), "item")
-    row = owners.codes(held_user)
-    has_list = row >= 0
-    if not has_list.any():
-        raise ValueError("No list belongs to a user with held-out items. Pass the lists of such users.")
-    pair = (row * len(items) + column)[has_list]
-    order = np.argsort(pair)
-    pairs, worth = pair[order], worth[has_list]
-    shown_item = items.codes(shown[:, :k].ravel()).reshape(len(shown), -1)
-    wanted = np.where(shown_item >= 0, np.arange(len(shown))[:, None] * len(items) + shown_item, -1)
-    place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
-    hit = pairs[place] == wanted
-    for name, keys in (("held out", pairs), ("in a list", np.sort(wanted[hit]))):
-        if (keys[1:] == keys[:-1]).any():
-            raise ValueError(f"A pair is {name} more than once. Pass each pair once.")
-    return _Found(np.where(hit, worth[order][place], 0.0), row[has_list], worth, int(k))
-
-
-def _discount(rank: NDArray[np.integer]) -> Numbers:
-    """1 / log₂(rank + 1) for ranks from 1, here counted from 0."""
-    return np.asarray(1.0 / np.log2(rank + 2.0))
-
-
-def _place_in_group(group: NDArray[np.integer]) -> Codes:
-    """0, 1, 2 … within each run of equal numbers; groups are sorted."""
-    return np.arange(group.size) - np.searchsorted(group, group)
-
-
-def _ids(column: Ids, name: str, size: int | None = None) -> NDArray[Any] | list[Any]:
-    """A column of ids; a list keeps the type of each."""
-    ids = column if isinstance(column, list) else np.asarray(column)
-    if not isinstance(ids, list) and ids.ndim != 1:
-        raise ValueError(f"{name} has shape {ids.shape}. Pass one column of ids.")
-    if not len(ids):
-        raise ValueError(f"{name} is empty. Pass at least one id.")
-    if size is not None and len(ids) != size:
-        raise ValueError(f"{name} has {len(ids):,} ids where {size:,} are needed. Pass one for each.")
-    return ids
-
-
 # --- checks ---------------------------------------------------------------------------------------------------
 
 
 def _ratings_and_predictions(y: ArrayLike, p: ArrayLike) -> tuple[Numbers, Numbers]:
-    y, p = _finite(y, "y"), _finite(p, "p")
+    y, p = finite(y, "y"), finite(p, "p")
     if y.shape != p.shape:
         raise ValueError(f"{y.size:,} ratings and {p.size:,} predictions. Pass one prediction per rating.")
     return y, p
@@ -392,8 +224,8 @@ def _thresholds(mean: UserMean, user: NDArray, name: str) -> Numbers:
                 f"{len(unknown)} users are not in {name} (first: {unknown[0]!r}). "
                 "Add them, with the mean of all ratings where they have none."
             )
-        return _finite([mean[u] for u in ids.tolist()], name)[position]
-    threshold = _finite(mean, name)
+        return finite([mean[u] for u in ids.tolist()], name)[position]
+    threshold = finite(mean, name)
     if threshold.shape != user.shape:
         raise ValueError(
             f"{name} has shape {threshold.shape} for {user.size:,} entries. Pass one mean per entry "
@@ -412,22 +244,6 @@ def _bound(bound: ArrayLike, name: str, p: Numbers) -> Numbers:
         raise ValueError(
             f"{name} has shape {bound.shape} and what it bounds has {p.shape}. Pass a number or one bound for each."
         ) from None
-
-
-def _finite(values: ArrayLike, name: str, ndim: int | None = 1) -> Numbers:
-    array = np.asarray(values, dtype=np.float64)
-    if ndim is not None and array.ndim != ndim:
-        raise ValueError(f"{name} has shape {array.shape}. Pass an array with {ndim} dimension{'s'[: ndim > 1]}.")
-    if not array.size:
-        raise ValueError(f"{name} is empty. Pass at least one value.")
-    bad = ~np.isfinite(array)
-    if bad.any():
-        first = np.unravel_index(int(bad.argmax()), array.shape)
-        raise ValueError(
-            f"{name} has {int(bad.sum()):,} values that are NaN or infinite (first: {array[first]} at "
-            f"{', '.join(map(str, first))}). Remove those entries, or see why the model made them."
-        )
-    return array
 
 
 def _user_codes(user: ArrayLike, n_entries: int) -> Codes:
