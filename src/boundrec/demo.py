@@ -107,7 +107,7 @@ class Shown(NamedTuple):
         """Look at all predictions: how many leave the scale, and how many make ties in lists once they are clipped."""
         clipped = np.clip(everything, *BOUNDS)
         X, _ = films.training.to_pairs()
-        clipped[X[:, 0], X[:, 1]] = BOUNDS[0] - 1.0  # what was seen is in no list
+        clipped[X[:, 0], X[:, 1]] = BOUNDS[0] - 1.0 - X[:, 1]  # what was seen comes last, and is tied with nothing
         outside = metrics.out_of_range_share(everything, *BOUNDS)
         return cls(measured, everything, outside, metrics.tie_share(clipped, min(LENGTH, clipped.shape[1])))
 
@@ -140,10 +140,9 @@ def trivial(films: Films, trial: Trial) -> list[Shown]:
     """What the models have to be better than: the mean with offsets by its errors, popularity by its lists."""
     means, popularity = measure_trivial(trial)
     assert means.name == MEANS
-    return [
-        Shown.of(means, films.predict_all(MeanPredictor().fit(*films.training.to_pairs()).predict), films),
-        Shown(popularity, None),
-    ]
+    X, y = films.training.to_pairs()
+    predict = MeanPredictor().fit(X, y.astype(np.float64)).predict
+    return [Shown.of(means, films.predict_all(predict), films), Shown(popularity, None)]
 
 
 def judge(model: Any, name: str, films: Films, trial: Trial, seconds: float) -> Shown:
@@ -327,7 +326,8 @@ def poster(results: list[Shown], films: Films, user: int, listed: list[Listed]) 
     assert unbounded is not None
     assert bounded is not None
     return Poster(
-        subtitle=f"{data.rating.size:,} film ratings by {data.n_users} people, a tenth of them held out to judge by",
+        subtitle=f"boundrec demo: {data.rating.size:,} film ratings by {data.n_users} people, a tenth of them held out to "
+        "judge by",
         bounds=BOUNDS,
         unbounded_name=PLAIN,
         unbounded=unbounded.ravel(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -69,8 +69,8 @@ class Poster(NamedTuple):
         rows = [(rival, rival.name == bounded) for rival in self.rivals]
         errors = [(rival.name, rival.rmse, own) for rival, own in rows if not np.isnan(rival.rmse)]
         lists = [(rival.name, rival.ndcg, own) for rival, own in rows]
-        _draw_bars(canvas, 0.16, "Error on held-out ratings", "RMSE, lower is better", errors)
-        _draw_bars(canvas, 0.4, "Liked films in top tens", "NDCG@10, higher is better", lists)
+        _draw_bars(canvas, 0.16, "Held-out error", "RMSE, lower is better", errors)
+        _draw_bars(canvas, 0.405, "Liked films in top tens", "NDCG@10, higher is better", lists)
         self._draw_list(canvas)
         with whole_file(output) as file:
             save(canvas, file, "png")
@@ -93,8 +93,8 @@ class Poster(NamedTuple):
         axes.set_xlim(first, last)
         outside = int(np.count_nonzero((self.unbounded < low) | (self.unbounded > high)))
         for height, name, says, colour in (
-            (0.96, self.unbounded_name, f"{outside:,} outside the scale", RED),
-            (0.86, self.rivals[-1].name, "none, by construction", BLUE),
+            (0.96, self.unbounded_name, f"{outside:,} outside", RED),
+            (0.86, self.rivals[-1].name, "0 outside", BLUE),
         ):
             axes.text(
                 low + 0.02 * (last - first),
@@ -106,7 +106,7 @@ class Poster(NamedTuple):
                 fontsize=10.5,
                 fontweight="bold",
             )
-        _head(canvas, LEFT, 0.8, f"Predictions for all {self.bounded.size:,} pairs of a person and a film")
+        _head(canvas, LEFT, 0.8, f"All {self.bounded.size:,} predictions, person × film")
         axes.set_xlabel(f"predicted rating, on a scale from {low:g} to {high:g}", fontsize=9.5)
         axes.set_ylabel("pairs, logarithmic", fontsize=9.5)
         plain_axes(axes, "x").tick_params(labelsize=9.5)
@@ -122,13 +122,17 @@ class Poster(NamedTuple):
             label = f"{entry.prediction:.1f}"
             axes.annotate(label, (high, place), (9, 0), textcoords="offset points", va="center", fontsize=10.5)
             raters = f"rated by {entry.raters:,}"
-            whose = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
+            whose: dict[str, Any] = {
+                "xycoords": axes.get_yaxis_transform(),
+                "textcoords": "offset points",
+                "ha": "right",
+            }
             axes.annotate(_short(entry.title, LONGEST_TITLE), (0, place), (-8, 1), va="bottom", fontsize=10, **whose)
             axes.annotate(raters, (0, place), (-8, -1), va="top", fontsize=8, color=SOFT, **whose)
         axes.set_yticks([])
         axes.set_ylim(len(self.listed) - 0.4, -0.6)
         axes.set_xlim(low, high)
-        axes.set_xticks([low, *range(int(np.ceil(low)), int(high) + 1)])
+        axes.set_xticks(range(int(np.ceil(low)), int(high) + 1))
         axes.set_xlabel("predicted rating,\nand where 8 in 10 ratings will lie", fontsize=9.5)
         _head(canvas, RIGHT, 0.8, self.whose)
         canvas.text(RIGHT, 0.765, _short(self.likes, LONGEST_LINE), fontsize=9.5, color=SOFT)
@@ -142,7 +146,7 @@ def _draw_bars(canvas: Canvas, left: float, title: str, subtitle: str, rows: Seq
     for place, (name, value, bounded) in enumerate(rows):
         weight, colour = ("bold", BLUE) if bounded else ("normal", INK)
         axes.barh(place, value, color=BLUE if bounded else GREY, alpha=1 if bounded else 0.45, height=0.7)
-        beside = {"textcoords": "offset points", "va": "center", "color": colour, "fontweight": weight}
+        beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": colour, "fontweight": weight}
         axes.annotate(f"{value:.3f}".lstrip("0"), (value, place), (4, 0), fontsize=9.5, **beside)
         axes.annotate(name, (0, place), (-4, 0), fontsize=9, ha="right", **beside)
     axes.set_ylim(3.5, -0.5)
