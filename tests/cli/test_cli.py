@@ -66,12 +66,12 @@ def test_demo_prints_results_to_stdout_and_the_rest_to_stderr(boundrec_command, 
     plot = tmp_path / "a [b].png"
     code, out, err = boundrec_command("demo", "--output", plot, "--user", 107, "--factors", 3)
     assert code == 0
-    assert out.index("mean + offsets") < out.index("plain factorisation") < out.index("MBMF, own ranges")
+    assert out.index("mean + offsets") < out.index("plain factorisation") < out.index("BayesianMBMF")
     assert "user 107" in out
     assert "Film [No. " in out
     assert "●" in out
     assert "Fitted" not in out
-    assert "Fitted MBMF, one range" in err
+    assert "Fitted BayesianMBMF" in err
     assert plot.name in err
     assert plot.read_bytes().startswith(b"\x89PNG")
 
