@@ -326,7 +326,7 @@ def poster(results: list[Shown], films: Films, user: int, listed: list[Listed]) 
     assert unbounded is not None
     assert bounded is not None
     return Poster(
-        subtitle=f"boundrec demo: {data.rating.size:,} film ratings by {data.n_users} people, judged by a held-out tenth",
+        subtitle=f"boundrec demo: {data.rating.size:,} film ratings by {data.n_users} people, a tenth held out",
         bounds=BOUNDS,
         unbounded_name=PLAIN,
         unbounded=unbounded.ravel(),

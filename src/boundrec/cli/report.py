@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boundrec.cli import options
-from boundrec.cli.bounds import AskedBounds, with_ranges
+from boundrec.cli.bounds import AskedBounds, comes_with_rows, with_ranges
 from boundrec.cli.console import say
-from boundrec.registry import command_name
+from boundrec.registry import command_name, is_of_clicks
 
 if TYPE_CHECKING:
     from boundrec.cli.rating_tables import RatingRows
+    from boundrec.report.lists import SampleList
     from boundrec.report.model import Judged
 
 EXAMPLES = """Examples:
@@ -42,8 +43,9 @@ def report(
 ) -> None:
     """Write a page about a model and ratings that needs nothing but itself.
 
-    Convergence, error by rating and by number of ratings, ranges and their widths, the pairs nearest to
-    their ends, the surest and least sure items.
+    The error, held out where the model was not fitted to these ratings; lists of a few people; error by rating and
+    by number of ratings, convergence, ranges and their widths, the pairs nearest to their ends, the surest and least
+    sure items.
     """
     import boundrec
     from boundrec.cli.rating_tables import ColumnNames, read_table
@@ -53,6 +55,10 @@ def report(
     within = AskedBounds(None, lower, upper, bounds_file)
     options.check_output(output, "report", model, ratings, bounds_file)
     fitted = boundrec.load(model)
+    if is_of_clicks(fitted):
+        raise ValueError(
+            f"{model} is a model of clicks, and reports are about ratings. Measure it by boundrec evaluate --fitted."
+        )
     rows = read_table(ratings, ColumnNames(user, item, rating, **within.of_rows()), header, fitted=True)
     rows = with_ranges(rows.with_ids_like(fitted.user_ids_, fitted.item_ids_), fitted, within, model)
     source = "standard input" if str(ratings) == "-" else ratings.name
@@ -89,7 +95,25 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
         seen=Learnt.by(model).seen,
         drawn_from=rows.values.size,
         given=rows.ends and rows.ends.take(drawn),
+        lists=_lists(model, rows),
+        sorted_by="predicted rating" if model.fitted_.choices is None else "affinity and predicted rating together",
     )
+
+
+def _lists(model: Any, rows: RatingRows) -> list[SampleList]:
+    """What some people would get, beside what they rated highest here; nothing where lists need ranges of all pairs."""
+    import numpy as np
+
+    from boundrec.report.lists import LIKED, list_for, people_to_show
+
+    if comes_with_rows(model.fitted_.rule):
+        return []
+    codes, found = model.user_ids_.codes(rows.users.distinct.ids)[rows.users.codes], []
+    for row in people_to_show(np.diff(model.fitted_.seen.indptr)):
+        own = np.flatnonzero(codes == row)
+        best = own[np.argsort(-rows.values[own], kind="stable")][:LIKED]
+        found.append(list_for(model, int(row), rows.items.at(best).column().tolist()))
+    return found
 
 
 def _rows(index: Any, seen: Any, ids: Any) -> Any:

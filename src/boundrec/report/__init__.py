@@ -6,23 +6,32 @@ from collections.abc import Iterable
 from html import escape
 
 
-def document(title: str, body: str) -> str:
-    """A whole page, for a screen, a phone or paper, light or dark."""
+def document(title: str, body: str, wide: bool = False) -> str:
+    """A whole page, for a screen, a phone or paper, light or dark; one of many small parts may be wide."""
+    start = '<body class="wide">' if wide else "<body>"
     return (
         '<!doctype html>\n<html lang="en-GB"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style></head><body>\n{body}\n</body></html>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style></head>{start}\n{body}\n</body></html>\n"
     )
 
 
 def sections(parts: Iterable[tuple[str, str]]) -> tuple[str, str]:
-    """Links to the sections of a page, and the sections themselves: each a heading and what stands under it."""
+    """Links to the sections of a page, and the sections themselves: each a heading and what stands under it.
+
+    On a wide page those with more than one thing to look at take its whole width.
+    """
     numbered = [(f"s{place}", escape(heading), content) for place, (heading, content) in enumerate(parts)]
     links = "".join(f'<a href="#{anchor}">{heading}</a>' for anchor, heading, _ in numbered)
     body = "".join(
-        f'<section id="{anchor}"><h2>{heading}</h2>{content}</section>' for anchor, heading, content in numbered
+        f'<section id="{anchor}"{_breadth(content)}><h2>{heading}</h2>{content}</section>'
+        for anchor, heading, content in numbered
     )
     return f"<nav>{links}</nav>", body
+
+
+def _breadth(content: str) -> str:
+    return ' class="broad"' if 'class="pair"' in content or 'class="thirds"' in content else ""
 
 
 def figure(svg: str, caption: str, pan: bool = False) -> str:
@@ -52,6 +61,7 @@ STYLE = """:root { --ink: #1c2430; --soft: #5b6675; --line: #dde2e8; --back: #ff
 @media (prefers-color-scheme: dark) {
  :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #353d49; --back: #161a20; --tint: #1f252d; --accent: #7db7f0;
   --shade: #fff3; }
+ .warnings { background: #3a1a1e; color: #f3c4c9; }
  figure svg { background: #fff; border-radius: 6px; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--back); margin: 0 auto;
@@ -101,6 +111,17 @@ details { margin: 1rem 0; } summary { cursor: pointer; color: var(--accent); mar
 .pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0 1.6rem; }
 .pair figure svg, .narrow svg { max-width: 600px; }
 .items th { white-space: normal; }
+.warnings { background: #fdecec; color: #7a1620; border-left: 4px solid #d1495b; border-radius: 4px; margin: .8rem 0;
+ padding: .6rem 1rem .6rem 2rem; }
+body.wide { max-width: 1720px; padding-inline: clamp(1rem, 3vw, 3rem); }
+.wide main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2.4rem; }
+.wide main > * { min-width: 0; }
+.wide main > .broad { grid-column: 1 / -1; }
+.thirds { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); gap: 0 1.6rem; }
+.interval { width: 40%; min-width: 6rem; } .interval span { position: relative; display: block; height: 1.1em; }
+.interval i { position: absolute; top: .35em; height: .5em; background: var(--accent); opacity: .3; }
+.interval b { position: absolute; top: .15em; width: .28em; height: .9em; margin-left: -.14em;
+ background: var(--accent); border-radius: 2px; }
 @media print {
  :root { --ink: #000; --soft: #444; --line: #bbb; --back: #fff; --tint: #f2f2f2; --accent: #063d75; }
  body { font-size: 10.5pt; max-width: none; padding: 0; }

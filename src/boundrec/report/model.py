@@ -1,9 +1,9 @@
-"""The report of a model on ratings: how it was fitted, where it errs, and how far its ranges reach."""
+"""The report of a model on ratings: its error, lists of a few people, where it errs, and how far its ranges reach."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -14,6 +14,7 @@ from boundrec.arrays import Bools, Codes, Floats
 from boundrec.data.ratings import Ends
 from boundrec.notes import in_a_sentence, percent
 from boundrec.report import document, figure, number, plots, sections
+from boundrec.report.lists import SampleList, lists_section
 from boundrec.report.plots import as_svg
 from boundrec.top_n import Seen
 
@@ -25,6 +26,12 @@ LISTED, ENOUGH = 8, 5
 DRAWN = 40
 #: Features, and parts of a prediction, in a picture; and the predictions among which one is looked for to explain.
 PARTS, EXPLAINED = 12, 50
+#: Ratings that are new to a model, below which the page is about all of them; and ratings that a warning needs.
+ENOUGH_NEW, ENOUGH_TO_WARN = 100, 20
+#: The shares of ratings in intervals of 80 % that are warned of, from below and, of new ratings, from above.
+TOO_FEW_INSIDE, TOO_MANY_INSIDE = 0.6, 0.97
+#: How many standard deviations the intervals of so many per cent reach.
+INTERVALS = {50: 0.6745, 80: 1.2816, 95: 1.96}
 MEANING = {
     "std": "std is the mean standard deviation of an item's ratings around their predictions, as the model sees it.",
     "width": "width is the mean width of the ranges of an item's ratings.",
@@ -53,6 +60,21 @@ class Judged:
     seen: Seen  # what the model was fitted to
     drawn_from: int  # of how many ratings these are a random part
     given: Ends | None = None  # the range of each pair that was given, where pairs have ranges of their own
+    lists: Sequence[SampleList] = ()  # what some people would get
+    sorted_by: str = "predicted rating"  # are they
+
+    def take(self, chosen: Bools) -> Judged:
+        """Some of the ratings."""
+        arrays = ("users", "items", "ratings", "predictions", "std", "lower", "upper")
+        there = {name: getattr(self, name) for name in arrays if getattr(self, name) is not None}
+        users, items = (column[chosen] for column in self.pairs)
+        given = self.given and self.given.take(chosen)
+        return replace(self, **{name: one[chosen] for name, one in there.items()}, pairs=(users, items), given=given)
+
+    def in_interval(self, nominal: int) -> float:
+        """The share of ratings that lie in the intervals of so many per cent that the standard deviations give."""
+        assert self.std is not None
+        return float((np.abs(self.ratings - self.predictions) / self.std <= INTERVALS[nominal]).mean())
 
     def relative(self, values: Floats) -> Floats:
         """Values as shares of the width of each pair's own range; none where that has no width."""
@@ -73,10 +95,15 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
     judged
         The ratings with the model's answers.
     """
+    known = _seen(model, judged)
+    held_out = bool(known.mean() < 1 and (~known).sum() >= min(ENOUGH_NEW, known.size))
+    left_out = int(known.sum()) if held_out else 0
+    judged = judged.take(~known) if left_out else judged
     parts = [
-        ("Convergence", _convergence(model, judged)),
+        ("Lists", lists_section(judged.lists, judged.sorted_by)),
         ("Error by rating", _by_rating(judged)),
         ("Error by number of ratings", _by_count(model, judged)),
+        ("Convergence", _convergence(model, judged)),
         ("Ranges", _ranges(model, judged)),
         ("The most and the least certain items", _certainty(model, judged)),
         ("What features say", _features(model)),
@@ -85,18 +112,23 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
     ]
     links, body = sections([part for part in parts if part[1]])
     title = f"{name} on {source}"
-    opening = f"<h1>{escape(title)}</h1>{_cards(model, judged)}{_what_was_seen(model, judged)}{links}"
-    return document(f"boundrec: {title}", opening + body)
+    opening = (
+        f"<h1>{escape(title)}</h1>{_warnings(judged, held_out)}{_cards(model, judged, held_out)}"
+        f"{_what_was_seen(judged, float(known.mean()), held_out, left_out)}{links}"
+    )
+    return document(f"boundrec: {title}", f"{opening}<main>{body}</main>", wide=True)
 
 
 # --- the head -------------------------------------------------------------------------------------------------
 
 
-def _cards(model: Any, judged: Judged) -> str:
+def _cards(model: Any, judged: Judged, held_out: bool) -> str:
+    where = "held out" if held_out else "in sample"
     shown = {
-        "RMSE": number(metrics.rmse(judged.ratings, judged.predictions)),
-        "MAE": number(metrics.mae(judged.ratings, judged.predictions)),
-        "ratings": f"{judged.drawn_from:,}",
+        f"RMSE, {where}": number(metrics.rmse(judged.ratings, judged.predictions)),
+        f"MAE, {where}": number(metrics.mae(judged.ratings, judged.predictions)),
+        "RMSE of their mean": number(float(np.std(judged.ratings))),
+        "ratings": f"{len(judged.ratings):,}",
         "users": f"{model.n_users_:,}",
         "items": f"{model.n_items_:,}",
         "sweeps": f"{model.n_iter_:,}",
@@ -105,24 +137,56 @@ def _cards(model: Any, judged: Judged) -> str:
     return f'<div class="cards">{cards}</div>'
 
 
-def _what_was_seen(model: Any, judged: Judged) -> str:
-    """Whether the errors are those of a test: a model is at its best on what it has learnt from."""
-    seen = float(_seen(model, judged).mean())
+def _warnings(judged: Judged, held_out: bool) -> str:
+    """What makes the rest of the page hardly worth reading; nothing where all is well."""
+    if judged.ratings.size < ENOUGH_TO_WARN:
+        return ""
+    found = []
+    error, of_mean = metrics.rmse(judged.ratings, judged.predictions), float(np.std(judged.ratings))
+    if error > of_mean:
+        found.append(
+            f"<b>Worse than the mean</b>: the RMSE is {number(error)}, and to predict the mean of these ratings for "
+            f"all of them would have {number(of_mean)}. Are they on the scale that the model was fitted to, and "
+            "the columns the same?"
+        )
     known = float(((judged.users >= 0) & (judged.items >= 0)).mean())
-    if seen > 0.5:
+    if known < 0.5:
+        found.append(
+            f"<b>Strangers</b>: {percent(1 - known)} of these ratings have a user or an item that the model does not "
+            "know. Are the ids written as those that it was fitted to?"
+        )
+    if judged.std is not None:
+        inside = judged.in_interval(80)
+        if inside < TOO_FEW_INSIDE or (held_out and inside > TOO_MANY_INSIDE):
+            found.append(f"<b>Intervals not to be believed</b>: those of 80 % hold {percent(inside)} of these ratings.")
+    if judged.lower is not None and judged.upper is not None:
+        outside = float(np.mean((judged.ratings < judged.lower) | (judged.ratings > judged.upper)))
+        if outside > 0.5:
+            found.append(
+                f"<b>Out of reach</b>: {percent(outside)} of the ratings lie outside the ranges that predictions keep."
+            )
+    return f'<ul class="warnings">{"".join(f"<li>{one}</li>" for one in found)}</ul>' if found else ""
+
+
+def _what_was_seen(judged: Judged, seen: float, held_out: bool, left_out: int) -> str:
+    """Whether the errors are those of a test: a model is at its best on what it has learnt from."""
+    known = float(((judged.users >= 0) & (judged.items >= 0)).mean())
+    if not held_out:
         much = "all" if seen == 1 else percent(seen)
         text = (
-            f"The model was fitted to {much} of these ratings, so the errors below are smaller than those to expect on "
-            "new ones, which <code>boundrec evaluate</code> measures."
+            f"<b>In sample</b>: the model was fitted to {much} of these ratings, so the errors on this page are "
+            "smaller than those to expect on new ones. <code>boundrec evaluate</code> holds some out; a "
+            "report on ratings that were left out of the fit shows them here."
         )
-    elif seen:
-        text = f"The model was fitted to {percent(seen)} of these ratings; the others are new to it."
     else:
-        text = "The model was fitted to none of these ratings: the errors below are those to expect on new ones."
+        text = "<b>Held out</b>: the model was fitted to none of these ratings, and the errors are those to expect."
+    if left_out:
+        text += f" Of those that it was given {left_out:,} are left out here, since the model was fitted to them."
     if known < 1:
         text += f" {percent(1 - known)} of them have a user or an item that the model does not know."
-    if len(judged.ratings) < judged.drawn_from:
-        text += f" The page looks at {len(judged.ratings):,} of them, drawn at random."
+    if len(judged.ratings) + left_out < judged.drawn_from:
+        drawn = len(judged.ratings) + left_out
+        text += f" The page looks at {drawn:,} of {judged.drawn_from:,}, drawn at random."
     return f"<p>{text}</p>"
 
 
@@ -339,11 +403,7 @@ def _coverage(judged: Judged) -> str:
     """How often ratings lie within a few standard deviations, beside how often they should."""
     if judged.std is None:
         return ""
-    distance = np.abs(judged.ratings - judged.predictions) / judged.std
-    held = ", ".join(
-        f"{percent(float((distance <= reach).mean()))} in those of {nominal} %"
-        for nominal, reach in ((50, 0.6745), (80, 1.2816), (95, 1.96))
-    )
+    held = ", ".join(f"{percent(judged.in_interval(nominal))} in those of {nominal} %" for nominal in INTERVALS)
     return f"<p>Of the ratings, so many lie in the intervals that the standard deviations give: {held}.</p>"
 
 

@@ -1,0 +1,103 @@
+"""Lists of a few people in a report: what each likes, what the model would give them, and how sure it is of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from boundrec.arrays import Codes, Floats
+from boundrec.notes import in_a_sentence
+from boundrec.report import number
+
+#: People whose lists are shown, items in each, and items that each likes best.
+PEOPLE, LENGTH, LIKED = 3, 6, 4
+#: The quantiles between which an interval lies that holds 8 in 10 ratings.
+QUANTILES = (0.1, 0.9)
+
+
+class SampleList(NamedTuple):
+    """One person's list: arrays with one entry an item. ``intervals`` is None where the model is sure of nothing."""
+
+    user: Any
+    n_ratings: int
+    likes: Sequence[Any]
+    items: Sequence[Any]
+    raters: Codes
+    ratings: Floats
+    intervals: Floats | None
+
+
+def people_to_show(n_ratings: Codes) -> Codes:
+    """Some of those with ratings: one with few, one with a usual number, one with many."""
+    known = np.flatnonzero(n_ratings)
+    by_count = known[np.argsort(n_ratings[known], kind="stable")]
+    places = np.linspace(0.1, 0.9, PEOPLE) * (by_count.size - 1)
+    return np.asarray(by_count[np.unique(places.round().astype(int))])
+
+
+def list_for(model: Any, row: int, likes: Sequence[Any]) -> SampleList:
+    """The list of the user in a row of a model."""
+    seen, user = model.fitted_.seen, model.user_ids_.ids[row]
+    n_raters = np.bincount(seen.indices, minlength=model.n_items_)
+    found, scores = model.recommend([user], LENGTH)
+    items = found[0][~np.isnan(scores[0])]
+    pairs = [(user, item) for item in items]
+    sure = hasattr(model, "predict_quantiles") and len(pairs) > 0
+    return SampleList(
+        user,
+        int(seen.indptr[row + 1] - seen.indptr[row]),
+        likes,
+        items.tolist(),
+        n_raters[model.item_ids_.codes(items)] if len(pairs) else np.empty(0, np.int64),
+        model.predict(pairs) if len(pairs) else np.empty(0),
+        model.predict_quantiles(pairs, QUANTILES) if sure else None,
+    )
+
+
+def lists_section(lists: Sequence[SampleList], by: str) -> str:
+    """All of them, side by side where there is room."""
+    shown = [one for one in lists if len(one.items)]
+    if not shown:
+        return ""
+    known = [one.intervals for one in shown if one.intervals is not None]
+    scale = (min(ends.min() for ends in known), max(ends.max() for ends in known)) if known else None
+    cards = "".join(_card(one, scale) for one in shown)
+    drawn = " The bar is where 8 in 10 such ratings lie, the mark the prediction." if scale else ""
+    return (
+        f"<p>What somebody with few ratings, with a usual number and with many would get, sorted by {escape(by)}."
+        f'{drawn}</p><div class="thirds">{cards}</div>'
+    )
+
+
+def _card(one: SampleList, scale: tuple[float, float] | None) -> str:
+    likes = f", who likes {escape(', '.join(map(str, one.likes)))}" if len(one.likes) else ""
+    rows = "".join(_row(one, place, scale) for place in range(len(one.items)))
+    ends = "" if scale is None else f"<th>{in_a_sentence(scale[0])} to {in_a_sentence(scale[1])}</th>"
+    return (
+        f"<div><h3>{escape(str(one.user))} <small>{one.n_ratings:,} ratings{likes}</small></h3>"
+        f'<div class="scroll"><table class="items"><thead><tr><th>item</th><th>rated by</th><th>predicted</th>{ends}'
+        f"</tr></thead><tbody>{rows}</tbody></table></div></div>"
+    )
+
+
+def _row(one: SampleList, place: int, scale: tuple[float, float] | None) -> str:
+    figures = f"<td>{int(one.raters[place]):,}</td><td>{number(round(float(one.ratings[place]), 2))}</td>"
+    bar = "" if scale is None or one.intervals is None else _bar(one.intervals[place], one.ratings[place], scale)
+    return f"<tr><th>{escape(str(one.items[place]))}</th>{figures}{bar}</tr>"
+
+
+def _bar(interval: Floats, rating: float, scale: tuple[float, float]) -> str:
+    low, high = interval
+    first, width = scale[0], (scale[1] - scale[0]) or 1.0
+
+    def at(value: float) -> float:
+        return 100 * min(max((float(value) - first) / width, 0.0), 1.0)
+
+    said = f"{in_a_sentence(float(low))} to {in_a_sentence(float(high))}"
+    return (
+        f'<td class="interval" title="{said}"><span><i style="left:{at(low):.1f}%;right:{100 - at(high):.1f}%"></i>'
+        f'<b style="left:{at(rating):.1f}%"></b></span></td>'
+    )
