@@ -114,11 +114,12 @@ details { margin: 1rem 0; } summary { cursor: pointer; color: var(--accent); mar
 .warnings { background: #fdecec; color: #7a1620; border-left: 4px solid #d1495b; border-radius: 4px; margin: .8rem 0;
  padding: .6rem 1rem .6rem 2rem; }
 body.wide { max-width: 1720px; padding-inline: clamp(1rem, 3vw, 3rem); }
-.wide main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 0 2.4rem; }
+.wide main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 0 2.4rem; }
 .wide main > * { min-width: 0; }
+.wide figure svg { max-width: 720px; }
 .wide main > .broad { grid-column: 1 / -1; }
 .thirds { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); gap: 0 1.6rem; }
-.interval { width: 40%; min-width: 6rem; } .interval span { position: relative; display: block; height: 1.1em; }
+.interval { width: 28%; min-width: 5rem; } .interval span { position: relative; display: block; height: 1.1em; }
 .interval i { position: absolute; top: .35em; height: .5em; background: var(--accent); opacity: .3; }
 .interval b { position: absolute; top: .15em; width: .28em; height: .9em; margin-left: -.14em;
  background: var(--accent); border-radius: 2px; }

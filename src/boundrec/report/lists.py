@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boundrec.arrays import Codes, Floats
-from boundrec.notes import in_a_sentence
-from boundrec.report import number
 
 #: People whose lists are shown, items in each, and items that each likes best.
 PEOPLE, LENGTH, LIKED = 3, 6, 4
@@ -75,7 +73,7 @@ def lists_section(lists: Sequence[SampleList], by: str) -> str:
 def _card(one: SampleList, scale: tuple[float, float] | None) -> str:
     likes = f", who likes {escape(', '.join(map(str, one.likes)))}" if len(one.likes) else ""
     rows = "".join(_row(one, place, scale) for place in range(len(one.items)))
-    ends = "" if scale is None else f"<th>{in_a_sentence(scale[0])} to {in_a_sentence(scale[1])}</th>"
+    ends = "" if scale is None else f"<th>{scale[0]:,.2f} to {scale[1]:,.2f}</th>"
     return (
         f"<div><h3>{escape(str(one.user))} <small>{one.n_ratings:,} ratings{likes}</small></h3>"
         f'<div class="scroll"><table class="items"><thead><tr><th>item</th><th>rated by</th><th>predicted</th>{ends}'
@@ -84,7 +82,7 @@ def _card(one: SampleList, scale: tuple[float, float] | None) -> str:
 
 
 def _row(one: SampleList, place: int, scale: tuple[float, float] | None) -> str:
-    figures = f"<td>{int(one.raters[place]):,}</td><td>{number(round(float(one.ratings[place]), 2))}</td>"
+    figures = f"<td>{int(one.raters[place]):,}</td><td>{float(one.ratings[place]):,.2f}</td>"
     bar = "" if scale is None or one.intervals is None else _bar(one.intervals[place], one.ratings[place], scale)
     return f"<tr><th>{escape(str(one.items[place]))}</th>{figures}{bar}</tr>"
 
@@ -96,7 +94,7 @@ def _bar(interval: Floats, rating: float, scale: tuple[float, float]) -> str:
     def at(value: float) -> float:
         return 100 * min(max((float(value) - first) / width, 0.0), 1.0)
 
-    said = f"{in_a_sentence(float(low))} to {in_a_sentence(float(high))}"
+    said = f"{low:,.2f} to {high:,.2f}"
     return (
         f'<td class="interval" title="{said}"><span><i style="left:{at(low):.1f}%;right:{100 - at(high):.1f}%"></i>'
         f'<b style="left:{at(rating):.1f}%"></b></span></td>'
