@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boundrec.arrays import Codes, Floats
+from boundrec.notes import in_a_sentence
 
 #: People whose lists are shown, items in each, and items that each likes best.
 PEOPLE, LENGTH, LIKED = 3, 6, 4
@@ -73,7 +74,7 @@ def lists_section(lists: Sequence[SampleList], by: str) -> str:
 def _card(one: SampleList, scale: tuple[float, float] | None) -> str:
     likes = f", who likes {escape(', '.join(map(str, one.likes)))}" if len(one.likes) else ""
     rows = "".join(_row(one, place, scale) for place in range(len(one.items)))
-    ends = "" if scale is None else f"<th>{scale[0]:,.2f} to {scale[1]:,.2f}</th>"
+    ends = "" if scale is None else f"<th>{' to '.join(in_a_sentence(round(float(end), 2)) for end in scale)}</th>"
     return (
         f"<div><h3>{escape(str(one.user))} <small>{one.n_ratings:,} ratings{likes}</small></h3>"
         f'<div class="scroll"><table class="items"><thead><tr><th>item</th><th>rated by</th><th>predicted</th>{ends}'
