@@ -47,11 +47,13 @@ def solved(problem, kind, csr, rows, fixed, other):
 
 seeds, alphas, ridges = st.integers(0, 10_000), st.sampled_from([0.0, 0.02, 1.0, 30.0]), st.sampled_from([0.0, 0.01, 1])
 radii = st.sampled_from([1.0, 0.4, 2.0])
+#: Less than a block of eight factors, a whole one, one and some, two, and a little more.
+sizes = st.sampled_from([1, 3, 8, 11, 16, 17])
 
 
-@given(seeds, alphas, ridges, radii)
-def test_every_row_is_the_minimum_in_the_ball_of_a_dense_sum_over_all_pairs(seed, alpha, ridge, radius):
-    problem = Problem(seed, alpha=alpha, ridge=ridge, radius=radius)
+@given(seeds, alphas, ridges, radii, sizes)
+def test_every_row_is_the_minimum_in_the_ball_of_a_dense_sum_over_all_pairs(seed, alpha, ridge, radius, k):
+    problem = Problem(seed, n=25, m=20, k=k, alpha=alpha, ridge=ridge, radius=radius)
     users = solved(problem, "user", problem.by_user, problem.W, problem.H, "item")
     for i, w in enumerate(users):
         A, b = naive.all_pairs_row(problem.C[i], problem.p, alpha, ridge, problem.H)
@@ -100,7 +102,7 @@ def test_any_number_of_threads_gives_the_same_bits(dtype, monkeypatch):
     monkeypatch.setattr("boundrec.solvers.threads.SMALLEST_RANGE", 1)
     found = []
     for n_jobs in (1, 2, 5):
-        problem = Problem(3, n=40, m=30, k=6, dtype=np.dtype(dtype))
+        problem = Problem(3, n=40, m=30, k=19, dtype=np.dtype(dtype))
         with RowPool(n_jobs, 10) as pool:
             alternation = problem.alternation(pool)
             objectives = [sweep.objective for _, sweep in zip(range(4), alternation.sweeps(), strict=False)]

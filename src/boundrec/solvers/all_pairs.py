@@ -66,10 +66,25 @@ def solve_rows(
     """Rows of a side, each at the global minimum of its own quadratic; ``own`` is that of `AllPairs.own`."""
     from boundrec.solvers.kernels import solve_rows_all_pairs
 
-    found = rows.copy()
-    radius = float(problem.radius)
-    pool.run(solve_rows_all_pairs, csr.indptr, csr, fixed, gram, own, radius, found, width=fixed.shape[1])
-    return found
+    n_factors = fixed.shape[1]
+    found, features, square = _in_eights(rows.copy()), _in_eights(fixed), _square_in_eights(gram)
+    radius, width = float(problem.radius), features.shape[1]
+    pool.run(solve_rows_all_pairs, csr.indptr, csr, features, square, own, radius, found, width=width)
+    return np.ascontiguousarray(found[:, :n_factors])
+
+
+def _in_eights(rows: Reals) -> Reals:
+    """Rows with zeros added up to a whole number of eights, in blocks of which the kernel works."""
+    missing = -rows.shape[1] % 8
+    return np.pad(rows, ((0, 0), (0, missing))) if missing else rows
+
+
+def _square_in_eights(gram: Floats) -> Floats:
+    """A Gram matrix for such rows: the unknowns that are added stay 0, and are as well determined as the others."""
+    n = len(gram)
+    square = np.pad(gram, (0, -n % 8))
+    np.fill_diagonal(square[n:, n:], np.trace(gram) / n)
+    return square
 
 
 class AllPairsAlternation:

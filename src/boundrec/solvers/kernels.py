@@ -13,6 +13,7 @@ Draws are in :mod:`boundrec.solvers.sampling_kernels`, what only rivals need in 
 
 import numpy as np
 
+from boundrec.solvers.block_kernels import cholesky_by_blocks, gather, normal_equations_by_blocks
 from boundrec.solvers.compiling import compiled
 
 #: A diagonal shift below this share of the trace is numerically zero.
@@ -31,6 +32,13 @@ def dot(x, y):
     for k in range(x.shape[0]):
         total += x[k] * y[k]
     return total
+
+
+@compiled
+def copy(x, out):
+    """out ← x; Numba takes seconds to compile ``out[:] = x``, whose lengths it compares and whose error it words."""
+    for k in range(x.shape[0]):
+        out[k] = x[k]
 
 
 @compiled
@@ -311,7 +319,7 @@ def _least_squares(A, b, L, floor, x, work):
             solve_lower(L, residual)
             solve_upper(L, residual)
             _times(A, residual, product)
-            residual[:] = product
+            copy(product, residual)
         for k in range(n):
             x[k] += residual[k]
 
@@ -319,7 +327,7 @@ def _least_squares(A, b, L, floor, x, work):
 @compiled
 def _newton_step(L, w, norm, radius, work):
     """The step in mu of Newton's method on 1/‖w(mu)‖ = 1/r; w(mu) = (A + mu·I)⁻¹ b. Lands left of the root."""
-    work[:] = w
+    copy(w, work)
     solve_lower(L, work)
     return norm * norm / dot(work, work) * (norm - radius) / radius
 
@@ -343,17 +351,17 @@ def _ball_row(A, b, radius, floor, w, scratch):
         if not cholesky(A, mu, L):
             mu = max(2.0 * mu, _TINY * norm_b)
             continue
-        w[:] = b
+        copy(b, w)
         solve_lower(L, w)
         solve_upper(L, w)
         norm = np.sqrt(dot(w, w))
         if mu <= floor:
-            x[:] = w
+            copy(w, x)
             if floor > 0.0:
                 _least_squares(A, b, L, floor, x, work)
             free = np.sqrt(dot(x, x))
             if free <= radius or norm <= radius:
-                w[:] = x
+                copy(x, w)
                 if free > radius:
                     w *= radius / free
                 return
@@ -384,7 +392,7 @@ def _bottom_direction(L, present, z):
     Returns zᵀ L Lᵀ z. In an exactly singular problem z is the present row's own part in the null space, so
     what the data say nothing about stays as it is.
     """
-    z[:] = present
+    copy(present, z)
     if dot(z, z) == 0.0:
         z[0] = 1.0
     for _ in range(2):
@@ -421,22 +429,22 @@ def _sphere_row(A, b, radius, present, w, scratch):
         lower = max(lower, norm_b / radius - dot(b, x) / (norm_b * norm_b))
     scale = trace * radius * radius + norm_b * radius
     mu = max(floor, lower)
-    w[:] = present
+    copy(present, w)
     for _ in range(MAX_NEWTON):
         if not cholesky(A, mu, L):
             lower = max(lower, mu)
             mu = lower + 0.3 * (upper - lower)
             continue
-        w[:] = b
+        copy(b, w)
         solve_lower(L, w)
         solve_upper(L, w)
         norm = np.sqrt(dot(w, w))
-        x[:] = w
+        copy(w, x)
         if mu == floor:
             _least_squares(A, b, L, floor, x, work)
         reach = np.sqrt(dot(x, x))
         if abs(reach - radius) <= 1e-9 * radius:
-            w[:] = x
+            copy(x, w)
             break
         if reach > radius:
             lower = max(lower, mu)
@@ -445,7 +453,7 @@ def _sphere_row(A, b, radius, present, w, scratch):
                 mu += step
                 continue
             if norm <= radius:  # the root lies between 0 and the floor
-                w[:] = x
+                copy(x, w)
                 break
         else:
             upper = min(upper, mu)
@@ -465,21 +473,6 @@ def _sphere_row(A, b, radius, present, w, scratch):
 
 
 # --- rows with fewer observations than factors: the same problem in as many unknowns as observations ---------
-
-
-@compiled
-def _gather(csr, row, fixed, F, t):
-    """F_j = √c_j h_j and t_j = √c_j v_j, so that q(w) = ‖t − F w‖² − ‖t‖²; returns how many there are."""
-    indptr, indices, data, weights = csr
-    first = indptr[row]
-    n = indptr[row + 1] - first
-    for j in range(n):
-        root = np.sqrt(weights[first + j]) if weights.size else 1.0
-        h = fixed[indices[first + j]]
-        for k in range(h.shape[0]):
-            F[j, k] = root * h[k]
-        t[j] = root * data[first + j]
-    return n
 
 
 @compiled
@@ -526,7 +519,7 @@ def _least_squares_by_gram(F, b, L, w, alpha, residual):
     Fᵀ comes last, so w lies in the span of F exactly, also where rows of F repeat each other.
     """
     w[:] = 0.0
-    residual[:] = b
+    copy(b, residual)
     for again in range(2):
         if again:
             _apply(F, w, alpha)
@@ -568,7 +561,7 @@ def _ball_by_gram(F, t, radius, ridge, w, scratch):
         if shift == floor and floor > ridge:
             _least_squares_by_gram(F, b, L, w, alpha, residual)
         else:
-            alpha[:] = t
+            copy(t, alpha)
             solve_lower(L, alpha)
             solve_upper(L, alpha)
             _combine(F, alpha, w)
@@ -605,7 +598,7 @@ def _fill_sphere(F, trace, radius, present, w, scratch):
     norm = 0.0
     for attempt in range(n_factors + 1):
         if attempt == 0:
-            z[:] = present
+            copy(present, z)
         else:
             z[:] = 0.0
             z[attempt - 1] = 1.0
@@ -663,14 +656,15 @@ def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
     b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
     for i in range(start, stop):
         weight = ridge * _row_weight(csr, i)
-        present[:] = rows[i]
+        copy(rows[i], present)
         feasible = dot(present, present) <= radius[i] * radius[i] * (1.0 + 1e-6)
         if indptr[i + 1] - indptr[i] < n_factors:
-            n = _gather(csr, i, fixed, A, b)
+            n = indptr[i + 1] - indptr[i]
+            gather(csr, indptr[i], indptr[i + 1], fixed, A, b)
             F, t = A[:n], b[:n]
             _ball_by_gram(F, t, radius[i], weight, w, scratch)
             if not feasible or _errors_of(F, t, w, weight) <= _errors_of(F, t, present, weight):
-                rows[i] = w
+                copy(w, rows[i])
             continue
         normal_equations(csr, i, fixed, A, b)
         trace = 0.0
@@ -679,32 +673,46 @@ def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
             A[k, k] += weight
         _ball_row(A, b, radius[i], max(0.0, _TINY * trace - weight), w, scratch)
         if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
-            rows[i] = w
+            copy(w, rows[i])
+
+
+@compiled
+def _inside_ball(A, b, radius, w, L):
+    """w ← A⁻¹b; False where A is not positive definite or w lies outside the ball."""
+    if not cholesky_by_blocks(A, L):
+        return False
+    copy(b, w)
+    solve_lower(L, w)
+    solve_upper(L, w)
+    return dot(w, w) <= radius * radius
 
 
 @compiled
 def solve_rows_all_pairs(csr, fixed, gram, own, radius, rows, start, stop):
     """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + a_i wᵀGw + λ_i‖w‖² over ‖w‖ ≤ r, for each row; own_i = (a_i, λ_i).
 
-    G = Σ_j p_j h_j h_jᵀ has all pairs in it, so that those which nobody observed cost a row nothing.
+    G = Σ_j p_j h_j h_jᵀ has all pairs in it, so that those which nobody observed cost a row nothing. It also keeps
+    nearly every row inside the ball, where one factorisation is all that it takes. Factors come in whole eights.
     """
     n_factors = fixed.shape[1]
     A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 4, n_factors))
     b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
     for i in range(start, stop):
         share, ridge = own[i]
-        normal_equations(csr, i, fixed, A, b)
+        normal_equations_by_blocks(csr, i, fixed, A, b)
         trace = 0.0
         for k in range(n_factors):
             for m in range(k + 1):
                 A[k, m] += share * gram[k, m]
             trace += A[k, k]
             A[k, k] += ridge
-        _ball_row(A, b, radius, max(0.0, _TINY * trace - ridge), w, scratch)
-        present[:] = rows[i]
+        floor = max(0.0, _TINY * trace - ridge)
+        if floor > 0.0 or not _inside_ball(A, b, radius, w, scratch[:n_factors]):
+            _ball_row(A, b, radius, floor, w, scratch)
+        copy(rows[i], present)
         feasible = dot(present, present) <= radius * radius * (1.0 + 1e-6)
         if not feasible or _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
-            rows[i] = w
+            copy(w, rows[i])
 
 
 @compiled
@@ -715,16 +723,17 @@ def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
     A, scratch = np.empty((n_factors, n_factors)), np.empty((2 * n_factors + 4, n_factors))
     b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
     for i in range(start, stop):
-        present[:] = rows[i]
+        copy(rows[i], present)
         if indptr[i + 1] - indptr[i] < n_factors:
-            n = _gather(csr, i, fixed, A, b)
+            n = indptr[i + 1] - indptr[i]
+            gather(csr, indptr[i], indptr[i + 1], fixed, A, b)
             F, t = A[:n], b[:n]
             trace = _ball_by_gram(F, t, radius[i], 0.0, w, scratch)
             if trace == 0.0:
                 continue
             _fill_sphere(F, trace, radius[i], present, w, scratch)
             if _errors_of(F, t, w, 0.0) <= _errors_of(F, t, present, 0.0):
-                rows[i] = w
+                copy(w, rows[i])
             continue
         normal_equations(csr, i, fixed, A, b)
         trace = 0.0
@@ -734,4 +743,4 @@ def solve_rows_sphere(csr, fixed, radius, rows, start, stop):
             continue
         _sphere_row(A, b, radius[i], present, w, scratch)
         if _quadratic(A, b, w, scratch[-1]) <= _quadratic(A, b, present, scratch[-1]):
-            rows[i] = w
+            copy(w, rows[i])

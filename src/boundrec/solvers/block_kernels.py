@@ -1,0 +1,213 @@
+"""Normal matrices and their Cholesky factors by blocks of 8 × 8, which the processor holds in its registers.
+
+A compiler keeps no block of a matrix in registers by itself: it must assume that what is written to one row may be read
+from another. So `load`, `store`, `times` and `plus` name eight neighbouring entries of a row of a float64 matrix as one
+value. A processor whose registers are narrower takes two or four for each. Sizes are whole numbers of eights.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, register_model
+
+from boundrec.solvers.compiling import compiled
+
+#: Observations whose factors are gathered at a time: so few that they stay in the nearest cache.
+_TILE = 16
+
+# --- eight entries as one value -------------------------------------------------------------------------------
+
+_LANES = ir.VectorType(ir.DoubleType(), 8)
+_CONTRACT = ("contract",)
+
+
+class Eight(types.Type):
+    """Numba's type of eight float64 entries."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Eight")
+
+
+_eight = Eight()
+
+
+@register_model(Eight)
+class _EightModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _LANES)
+
+
+def _place(context: Any, builder: Any, kind: Any, matrix: Any, row: Any, column: Any) -> Any:
+    """The address of an entry of a matrix in row order."""
+    array = context.make_array(kind)(context, builder, matrix)
+    width = cgutils.unpack_tuple(builder, array.shape)[1]
+    return builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
+
+
+def _lanes(builder: Any, place: Any) -> Any:
+    """The address of eight entries, by that of the first."""
+    return builder.bitcast(place, _LANES.as_pointer())
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    """A number eight times."""
+    nothing, index = ir.Constant(_LANES, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(nothing, number, ir.Constant(index, 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(index, 8), [0] * 8))
+
+
+@intrinsic
+def load(typing, matrix, row, column):
+    """matrix[row, column : column + 8]."""
+
+    def code(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], *arguments)
+        return builder.load(_lanes(builder, place), align=8)
+
+    return _eight(matrix, types.intp, types.intp), code
+
+
+@intrinsic
+def store(typing, matrix, row, column, eight):
+    """matrix[row, column : column + 8] ← eight."""
+
+    def code(context, builder, signature, arguments):
+        *where, eight = arguments
+        place = _place(context, builder, signature.args[0], *where)
+        builder.store(eight, _lanes(builder, place), align=8)
+        return context.get_dummy_value()
+
+    return types.void(matrix, types.intp, types.intp, _eight), code
+
+
+@intrinsic
+def repeat(typing, matrix, row, column):
+    """matrix[row, column], eight times."""
+
+    def code(context, builder, signature, arguments):
+        return _spread(builder, builder.load(_place(context, builder, signature.args[0], *arguments)))
+
+    return _eight(matrix, types.intp, types.intp), code
+
+
+@intrinsic
+def times(typing, factor, eight):
+    """factor · eight, for a factor that is one number."""
+
+    def code(context, builder, signature, arguments):
+        factor, eight = arguments
+        return builder.fmul(_spread(builder, factor), eight)
+
+    return _eight(types.float64, _eight), code
+
+
+@intrinsic
+def plus(typing, x, y, z):
+    """x + y · z, entry by entry, rounded once where the processor can."""
+
+    def code(context, builder, signature, arguments):
+        x, y, z = arguments
+        return builder.fadd(x, builder.fmul(y, z, flags=_CONTRACT), flags=_CONTRACT)
+
+    return _eight(_eight, _eight, _eight), code
+
+
+# --- blocks ---------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _add_products(X, n, k, m, C):
+    """C[k : k + 8, m : m + 8] += Σ_{p < n} x_p[k : k + 8] x_p[m : m + 8]ᵀ."""
+    s0, s1, s2, s3 = load(C, k, m), load(C, k + 1, m), load(C, k + 2, m), load(C, k + 3, m)
+    s4, s5, s6, s7 = load(C, k + 4, m), load(C, k + 5, m), load(C, k + 6, m), load(C, k + 7, m)
+    for p in range(n):
+        x = load(X, p, m)
+        s0 = plus(s0, repeat(X, p, k), x)
+        s1 = plus(s1, repeat(X, p, k + 1), x)
+        s2 = plus(s2, repeat(X, p, k + 2), x)
+        s3 = plus(s3, repeat(X, p, k + 3), x)
+        s4 = plus(s4, repeat(X, p, k + 4), x)
+        s5 = plus(s5, repeat(X, p, k + 5), x)
+        s6 = plus(s6, repeat(X, p, k + 6), x)
+        s7 = plus(s7, repeat(X, p, k + 7), x)
+    store(C, k, m, s0)
+    store(C, k + 1, m, s1)
+    store(C, k + 2, m, s2)
+    store(C, k + 3, m, s3)
+    store(C, k + 4, m, s4)
+    store(C, k + 5, m, s5)
+    store(C, k + 6, m, s6)
+    store(C, k + 7, m, s7)
+
+
+@compiled
+def gather(csr, first, stop, fixed, F, t):
+    """F_j = √c_j h_j and t_j = √c_j v_j of the observations from ``first`` to ``stop``.
+
+    Then Σ c hhᵀ = FᵀF and Σ c v h = Fᵀt, and q(w) = ‖t − F w‖² − ‖t‖².
+    """
+    _indptr, indices, data, weights = csr
+    for j in range(stop - first):
+        root = np.sqrt(np.float64(weights[first + j])) if weights.size else 1.0
+        h = fixed[indices[first + j]]
+        for k in range(h.shape[0]):
+            F[j, k] = root * h[k]
+        t[j] = root * data[first + j]
+
+
+@compiled
+def normal_equations_by_blocks(csr, row, fixed, A, b):
+    """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j over one row's observations."""
+    n_factors, end = fixed.shape[1], csr[0][row + 1]
+    F, t = np.empty((_TILE, n_factors)), np.empty(_TILE)
+    A[:] = 0.0
+    b[:] = 0.0
+    for first in range(csr[0][row], end, _TILE):
+        stop = min(first + _TILE, end)
+        gather(csr, first, stop, fixed, F, t)
+        for j in range(stop - first):
+            for k in range(n_factors):
+                b[k] += t[j] * F[j, k]
+        for k in range(0, n_factors, 8):
+            for m in range(0, k + 8, 8):
+                _add_products(F, stop - first, k, m, A)
+
+
+@compiled
+def cholesky_by_blocks(A, L):
+    """L Lᵀ = A; False where that is not positive definite. Above its diagonal L then holds Lᵀ.
+
+    Eight rows of U = Lᵀ at a time: first minus what the rows above leave of A, so that products are only ever added;
+    then the block on the diagonal, and the others by substitution.
+    """
+    n = A.shape[0]
+    for k in range(0, n, 8):
+        for m in range(k, n):
+            for r in range(k, k + 8):
+                L[r, m] = -A[m, r]
+        for m in range(k, n, 8):
+            _add_products(L, k, k, m, L)
+        for r in range(k, k + 8):
+            pivot = -L[r, r]
+            if not pivot > 0.0:
+                return False
+            x = times(-1.0 / np.sqrt(pivot), load(L, r, k))
+            store(L, r, k, x)
+            L[r, r] = np.sqrt(pivot)
+            for q in range(r + 1, k + 8):
+                store(L, q, k, plus(load(L, q, k), repeat(L, r, q), x))
+        for m in range(k + 8, n, 8):
+            for r in range(k, k + 8):
+                x = load(L, r, m)
+                for q in range(k, r):
+                    x = plus(x, repeat(L, q, r), load(L, q, m))
+                store(L, r, m, times(-1.0 / L[r, r], x))
+        for r in range(k, k + 8):
+            for q in range(k, r):
+                L[r, q] = L[q, r]
+        for m in range(k + 8, n):
+            for r in range(k, k + 8):
+                L[m, r] = L[r, m]
+    return True
