@@ -119,8 +119,8 @@ body.wide { max-width: 1720px; padding-inline: clamp(1rem, 3vw, 3rem); }
 .wide figure svg { max-width: 720px; }
 .wide main > .broad { grid-column: 1 / -1; }
 .thirds { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); gap: 0 1.6rem; }
-.thirds thead th { white-space: nowrap; } .thirds .items th:first-child { width: 46%; max-width: none; }
-.interval { width: 30%; min-width: 5rem; } .interval span { position: relative; display: block; height: 1.1em; }
+.thirds .items th:first-child { min-width: 7rem; max-width: none; } .thirds thead th { vertical-align: bottom; }
+.interval { width: 28%; min-width: 4.5rem; } .interval span { position: relative; display: block; height: 1.1em; }
 .interval i { position: absolute; top: .35em; height: .5em; background: var(--accent); opacity: .3; }
 .interval b { position: absolute; top: .15em; width: .28em; height: .9em; margin-left: -.14em;
  background: var(--accent); border-radius: 2px; }

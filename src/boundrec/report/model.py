@@ -131,7 +131,6 @@ def _cards(model: Any, judged: Judged, held_out: bool) -> str:
         "ratings": f"{len(judged.ratings):,}",
         "users": f"{model.n_users_:,}",
         "items": f"{model.n_items_:,}",
-        "sweeps": f"{model.n_iter_:,}",
     }
     cards = "".join(f"<div><b>{escape(value)}</b>{escape(label)}</div>" for label, value in shown.items())
     return f'<div class="cards">{cards}</div>'
@@ -180,10 +179,10 @@ def _what_was_seen(judged: Judged, seen: float, held_out: bool, left_out: int) -
         )
     else:
         text = "<b>Held out</b>: the model was fitted to none of these ratings, and the errors are those to expect."
-    if left_out:
-        text += f" Of those that it was given {left_out:,} are left out here, since the model was fitted to them."
     if known < 1:
         text += f" {percent(1 - known)} of them have a user or an item that the model does not know."
+    if left_out:
+        text += f" Of those that it was given {left_out:,} are left out here, since the model was fitted to them."
     if len(judged.ratings) + left_out < judged.drawn_from:
         drawn = len(judged.ratings) + left_out
         text += f" The page looks at {drawn:,} of {judged.drawn_from:,}, drawn at random."

@@ -103,7 +103,7 @@ class Poster(NamedTuple):
                 transform=axes.get_xaxis_transform(),
                 va="top",
                 color=colour,
-                fontsize=10.5,
+                fontsize=9.5,
                 fontweight="bold",
             )
         _head(canvas, LEFT, 0.8, f"All {self.bounded.size:,} predictions, person × film")
