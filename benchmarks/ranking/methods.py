@@ -36,8 +36,6 @@ class Method:
     """A row of the tables, or several where lists are sorted in several ways."""
 
     package: ClassVar[str] = "boundrec"
-    #: The ways of sorting.
-    ways: ClassVar[tuple[str, ...]] = ("",)
     #: Seconds of a fit, as a share of those that least squares over all pairs take.
     cost: ClassVar[float] = 1.0
 
@@ -181,7 +179,7 @@ class EASE(Method):
     @classmethod
     def grid(cls, task: Task) -> list[Settings]:
         """Ridges."""
-        return [{"ridge": ridge} for ridge in (12.5, 25.0, 50.0, 100.0, 200.0, 400.0, 800.0)]
+        return [{"ridge": ridge} for ridge in (12.5 * 2.0 ** np.arange(9)).tolist()]
 
     def fit(self) -> None:
         """Invert among the fewer of users and items."""
@@ -373,7 +371,6 @@ class Exact(Own):
 class Sampled(Own):
     """`BayesianMBMF` with affinities beside its ratings, in every way of sorting that it has."""
 
-    ways = ("rating", "lower", "blend")
     cost = 3.0
 
     def build(self, settings: Settings) -> Any:
@@ -381,8 +378,9 @@ class Sampled(Own):
         return BayesianMBMF(affinity=True, n_jobs=1, random_state=self.seed, **self.task.numbers, **settings)
 
     def lists(self, users: Codes, n: int) -> Lists:
-        """As the model recommends, by each of its scores."""
-        return {way: self.model.recommend(users, n=n, by=way)[0] for way in self.ways}
+        """As the model recommends, by each of its scores; a lower end of every pair is for few items only."""
+        ways = ("rating", "lower", "blend") if self.task.ratings else ("rating", "blend")
+        return {way: self.model.recommend(users, n=n, by=way)[0] for way in ways}
 
 
 METHODS: dict[str, type[Method]] = {
