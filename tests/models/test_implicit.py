@@ -250,12 +250,24 @@ def test_people_with_everything_or_nothing_and_a_single_item_are_answered(name):
     assert 0 < one.predict([("ann", "tea")])[0] <= 1
 
 
+def test_rows_do_not_come_to_nothing_in_a_small_catalogue():
+    """Ten things for twenty people of two tastes: scores tell them apart, and so do lists."""
+    rng = np.random.default_rng(0)
+    X = [(user, 2 * int(one) + user % 2) for user in range(20) for one in rng.permutation(5)[:3]]
+    model = ImplicitMBMF(random_state=0).fit(X)
+    assert model.ridge_ <= 0.13
+    assert model.predict(X).min() > 0.5
+    items, _ = model.recommend(n=2)
+    assert np.array_equal(items % 2, np.tile(model.user_ids_.ids[:, None] % 2, 2))
+
+
 def test_what_auto_stands_for_is_the_rule_that_is_written_down():
     X, _ = clicks(10)
     model = clone(SMALL).fit(X)
     n, (users, items) = len(X), (model.n_users_, model.n_items_)
     assert model.unobserved_weight_ == pytest.approx(max(0.002 * (n / users) ** 1.5, 0.02))
-    assert model.ridge_ == pytest.approx(0.13 * n / (users * items) / model.unobserved_weight_)
+    density = n / (users * items)
+    assert model.ridge_ == pytest.approx(0.13 * min(1.0, density / model.unobserved_weight_))
     asked = clone(SMALL).set_params(unobserved_weight=0.5, ridge=0.01).fit(X)
     assert (asked.unobserved_weight_, asked.ridge_) == (0.5, 0.01)
 

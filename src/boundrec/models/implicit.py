@@ -50,7 +50,7 @@ from boundrec.top_n import Seen, top_n
 
 #: α is this times the number of things that a user chose on average, to the power of 1.5, between the others.
 WEIGHT, LEAST_WEIGHT, MOST_WEIGHT = 0.002, 0.02, 5.0
-#: What λ makes of the penalty of a typical row, whatever α is, as a share of the clicks that it has.
+#: What λ makes of the penalty of a typical row, whatever α is, as a share of the clicks that it has; and the most of λ.
 PENALTY_SHARE = 0.13
 #: Sweeps after which lists get no better.
 SWEEPS = 12
@@ -90,7 +90,7 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         default="auto",
         rule=not_negative(', or "auto"', or_auto=True),
         meaning='λ: weight of the squared factors, for everything that a row\'s pairs count. ``"auto"``: so much that '
-        "the penalty of a typical row is a fixed share of its clicks.",
+        "the penalty of a typical row is 0.13 of its clicks, at most 0.13.",
     )
     popularity_power: float = setting(
         default=0.0,
@@ -185,7 +185,7 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         weight = unobserved_weight_for(start) if automatic else float(self.unobserved_weight)
         return {
             "unobserved_weight": weight,
-            "ridge": PENALTY_SHARE * start.mean / weight if is_auto(self.ridge) else float(self.ridge),
+            "ridge": ridge_for(start, weight) if is_auto(self.ridge) else float(self.ridge),
             "popularity_power": power,
             "popularity_unit": float(np.mean(start.items.means[start.items.trained] ** power)),
             "typical_strength": float(np.median(by_user.data[by_user.that_count()])),
@@ -363,6 +363,15 @@ def unobserved_weight_for(start: Fitted) -> float:
     """
     chosen = start.mean * float(start.items.trained.sum())
     return float(np.clip(WEIGHT * chosen**1.5, LEAST_WEIGHT, MOST_WEIGHT))
+
+
+def ridge_for(start: Fitted, weight: float) -> float:
+    """What "auto" stands for: λ α M is a share of the clicks that a typical row has, of M items.
+
+    λ also multiplies the clicks themselves, so it is never more than that share: in a catalogue so small that clicks
+    count for more than all that nobody chose, rows would come to nothing.
+    """
+    return PENALTY_SHARE * min(1.0, start.mean / weight)
 
 
 def confidences(csr: Csr, typical: float, dtype: Any) -> Csr:
