@@ -654,7 +654,7 @@ def _refuse_duplicates(
     message = (
         f"ratings of a pair that was rated before: {count} "
         f"(first: {_pair_name(pair)}, in rows {rows[0]} and {rows[1]}); "
-        'pass duplicates="last" or "mean", or give each pair once'
+        'pass duplicates="last", or give each pair once'
     )
     raise RatingsError(message, "duplicates", count, order.size, rows, pair, entries.values.item(first))
 

@@ -188,7 +188,10 @@ def _check_choices_beside(model: KnowsChoices) -> None:
     known = fitted.choices is not None
     told = {"rating_centre", "rating_spread"} <= fitted.found.keys()
     if known != bool(model.affinity) or told != known:
-        raise ValueError(f"what it knows of who chooses what does not go with affinity={model.affinity!r}.")
+        raise ValueError(
+            f"what it knows of who chooses what does not go with affinity={model.affinity!r}: "
+            f"set affinity={known}, or fit again."
+        )
     if fitted.choices is None:
         return
     if not SMALLEST <= fitted.found["rating_spread"] <= LARGEST:

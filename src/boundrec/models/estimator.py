@@ -658,14 +658,16 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
                 f"exclude: user {short(strangers[0])} is not known, and all who are not have one list: ask for theirs "
                 "alone, with exclude=[...] of items."
             )
-        rows = np.repeat(users.codes(list(columns)), [len(column) for column in columns.values()])
+        known = users.codes(list(columns))
+        _warn_of_other_type("user", list(columns), users, known)
+        rows = np.repeat(known, [len(column) for column in columns.values()])
         excluded = [one for column in columns.values() for one in id_array(column).tolist()]
         items = side.ids.codes(excluded)
         if excluded:
             _warn_of_other_type("item", excluded, side.ids, items)
-        known = (rows >= 0) & (items >= 0)
+        both = (rows >= 0) & (items >= 0)
         before = Seen.nothing(len(users)) if seen is None else seen
-        return before.with_pairs(rows[known], items[known], (len(users), len(side.ids)))
+        return before.with_pairs(rows[both], items[both], (len(users), len(side.ids)))
 
     # --- neighbours and vectors -------------------------------------------------------------------------------
 

@@ -229,8 +229,8 @@ class Validation:
         if self.pairs.unknown().all():
             raise ValueError(
                 f"none of the {self._ratings.size} ratings to evaluate on (first user: {ratings.users.ids.item(0)!r}) "
-                "has a user and an item with training ratings, so they cannot tell a good sweep from a bad one: "
-                "pass an eval_set with such pairs, or another validation_fraction."
+                "has a user and an item with training ratings, so they cannot tell how good a model is: "
+                "pass others, as an eval_set or to score, or another validation_fraction."
             )
 
     def error(self, predictions: Floats) -> float:

@@ -22,16 +22,23 @@ from boundrec.solvers.row_noise import USERS_ALIKE, expected
 N_QUANTILES = 201
 #: As many groups of users as have so many errors each to tell quantiles from, but no more than that.
 N_IN_GROUP, MOST_GROUPS = 200, 40
+#: Errors that tell of a distribution at least.
+FEWEST = 10
 #: No error is taken for larger, in standard deviations of the noise: by weights of any size it might be, unsquared.
 FARTHEST = 1e100
 
 
-def shape_of_noise(fitted: Fitted) -> NoiseShape:
-    """Quantiles of the training errors in their own standard deviations; of all, and by how noisy their users are."""
+def shape_of_noise(fitted: Fitted) -> NoiseShape | None:
+    """Quantiles of the training errors in their own standard deviations; of all, and by how noisy their users are.
+
+    None where so few ratings count that their errors have no distribution to tell: then they are taken for normal.
+    """
     assert fitted.ratings is not None
     ranges = answers.bounded(fitted)
     csr, pairs = ranges.scale.of_ratings(fitted.ratings).by_user, fitted.ratings.pairs()
     counts, weights = csr.that_count(), csr.weights if csr.weights.size else np.ones(csr.data.size)
+    if np.count_nonzero(counts) < FEWEST:
+        return None
     errors = np.sqrt(weights) * (csr.data - ranges.to_value(_inner(fitted, pairs.users, pairs.items), pairs))
     if fitted.users.steadiness is None:
         return NoiseShape(_quantiles(_in_units(errors[counts]))[None, :], np.empty(0))
