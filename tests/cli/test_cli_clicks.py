@@ -5,6 +5,7 @@ import io
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import boundrec
@@ -50,12 +51,40 @@ def test_a_column_of_counts_is_how_often_and_repeated_rows_add_up(command, folde
 
 
 def test_lists_are_measured_beside_popularity_and_errors_are_not(command, folder):
-    for text in ("evaluate plays.csv -m implicit --json", "compare clicks.csv --models implicit -o plot.png --json"):
-        results = json.loads(command(text)[0])["results"]
-        found = {one["model"]: one for one in results}
-        assert found["implicit"]["rmse"] is None
-        assert 0 <= found["implicit"]["ndcg@10"] <= 1
-        assert 0 <= found["popularity"]["ndcg@10"] <= 1
+    for text in ("evaluate plays.csv -m implicit", "compare plays.csv --models implicit -o plot.png"):
+        results = json.loads(command(f"{text} --json")[0])["results"]
+        assert {one["model"] for one in results} == {"popularity", "implicit"}
+        for one in results:
+            assert one["rmse"] is None
+            assert 0 <= one["ndcg@10"] <= 1
+        out, err = command(text)
+        assert out.splitlines()[0].split()[:2] == ["model", "NDCG@10"]
+        assert "outside" not in out
+        assert "mean + offsets" not in out + err
+    assert "No plot in plot.png: it is of errors" in err
+    assert not (folder / "plot.png").exists()
+
+
+def test_everything_held_out_is_liked_however_often_it_was_chosen(command, folder):
+    training = pl.read_csv(folder / "plays.csv")
+    held = np.random.default_rng(1).random(len(training)) < 0.2
+    training.filter(~held).write_csv(folder / "before.csv")
+    training.filter(held).write_csv(folder / "after.csv")
+    command("fit before.csv -o m.safetensors -m implicit -k 5")
+    expected = boundrec.load(folder / "m.safetensors").score(training.filter(held).select("user", "film"))
+    asked = ("evaluate before.csv --test after.csv -m implicit -k 5", "evaluate after.csv --fitted m.safetensors")
+    for text in asked:
+        found = json.loads(command(f"{text} --json")[0])["results"][-1]
+        assert found["ndcg@10"] == pytest.approx(expected)
+        often = json.loads(command(f"{text} --liked 45 --json")[0])["results"][-1]
+        assert often["ndcg@10"] != pytest.approx(expected)
+
+
+def test_of_clicks_by_strangers_lists_are_not_measured(command, folder):
+    (folder / "others.csv").write_text("user,film,plays\nnobody,film 1,3\n")
+    command("fit plays.csv -o m.safetensors -m implicit -k 5")
+    _, err = command("evaluate others.csv --fitted m.safetensors")
+    assert "No held-out click is of a known user and item: lists cannot be measured." in err
 
 
 def test_settings_are_tuned_by_lists_and_the_command_that_is_printed_works(command, folder):
@@ -63,6 +92,7 @@ def test_settings_are_tuned_by_lists_and_the_command_that_is_printed_works(comma
     lines = out.splitlines()
     assert lines[0].split()[:3] == ["k", "unobserved_weight", "NDCG@10"]
     assert sum("popularity" in line for line in lines) == 1
+    assert "mean + offsets" not in out
     assert "k=2 unobserved_weight=auto: NDCG" in err
     command(lines[-1].removeprefix("boundrec "))
     assert boundrec.load(folder / "model.safetensors").n_factors in (2, 4)
@@ -83,6 +113,14 @@ def test_settings_are_tuned_by_lists_and_the_command_that_is_printed_works(comma
 def test_what_makes_no_sense_is_refused_in_a_sentence(command, text, sentence):
     code = 1 if "-m" not in text else 2
     assert sentence in " ".join(command(text, code=code)[1].split())
+
+
+def test_settings_are_judged_by_everything_held_out(command):
+    grid = "-m implicit -k 4 --grid ridge=auto --json"
+    tuned = json.loads(command(f"tune plays.csv {grid}")[0])["results"][0]
+    found = json.loads(command("evaluate plays.csv -m implicit -k 4 --json")[0])["results"][-1]
+    rare = json.loads(command(f"tune plays.csv {grid} --liked 1")[0])["results"][0]
+    assert tuned["ndcg@10"] == found["ndcg@10"] == rare["ndcg@10"]
 
 
 def test_strengths_of_zero_are_refused_with_their_line(command, folder):

@@ -71,7 +71,8 @@ def compare(
     these has learnt nothing.
 
     Lists are of all unseen items, and good ones have the held-out ratings of at least the mean in them, or of at least
-    --liked; boundrec evaluate --help says what the figures are.
+    --liked; boundrec evaluate --help says what the figures are. Where all models are of clicks, good lists have
+    everything that is held out in them, and there are no errors and no plot.
 
     Where every pair has a range of its own, models that can only take one for all get the observed range, and the table
     says how many of their predictions leave their pair's range.
@@ -105,15 +106,18 @@ def compare(
     parts = held_out.divide(table, share, seed)
     features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, length, features, liked)
+    trial = held_out.Trial.of(parts, limits, length, features, liked, rows.clicks)
     trivial = held_out.measure_trivial(trial)
     held_out.say_who_has_one_range(names, limits)
     tried = held_out.try_all([(request.name, request.within(limits)) for request in asked], trial)
-    results = sorted([*trivial, *tried.results], key=held_out.by_error)
+    results = sorted([*trivial, *tried.results], key=held_out.by_lists if rows.clicks else held_out.by_error)
     held_out.show(results, limits, parts, json)
     drawn = [result for result in results if not math.isnan(result.rmse)]
-    write_comparison(drawn, limits.bounds if limits.rule is None else None, parts.test.n_ratings, output)
-    say(f"Wrote {output}")
+    if drawn:
+        write_comparison(drawn, limits.bounds if limits.rule is None else None, parts.test.n_ratings, output)
+        say(f"Wrote {output}")
+    else:
+        say(f"No plot in {output}: it is of errors, and models of clicks predict no ratings.")
     tried.end("model")
 
 

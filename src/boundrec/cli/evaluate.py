@@ -91,6 +91,8 @@ def evaluate(
 
     What is trivial is measured as well: a mean with user and item offsets, and lists of what most have rated; where
     pairs have ranges of their own, also the mean share of these.
+
+    A model of clicks is measured by its lists alone, and good ones have everything in them that is held out.
     """
     from boundrec.cli import held_out
     from boundrec.cli.rating_tables import ColumnNames, read_same_columns, read_table
@@ -124,7 +126,7 @@ def evaluate(
     past = None if history is None else read_same_columns(history, table, header, duplicates).ratings
     features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, length, features, liked)
+    trial = held_out.Trial.of(parts, limits, length, features, liked, rows.clicks)
     results = held_out.measure_trivial(trial)
     held_out.say_who_has_one_range([model], limits)
     results.append(held_out.fit_and_measure(asked.within(limits), trial, past))
@@ -151,7 +153,7 @@ def _evaluate_fitted(
     rows = with_ranges(rows, model, within, path)
     trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length, liked)
     results = held_out.measure_trivial(trial)
-    if trial.learnt.ratings is None:
+    if trial.learnt.ratings is None and not trial.clicks:
         say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")
     results.append(held_out.measure(model, command_name(model), trial))
     held_out.show(results, limits_of(model), None, json)

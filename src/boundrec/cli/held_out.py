@@ -177,8 +177,10 @@ class Trial:
     every_pair: bool = False
     #: What is known of users and items, for models that take it.
     features: Mapping[str, Any] | None = None
-    #: Held-out ratings of at least this are what good lists have in them; None for the mean.
+    #: Held-out ratings of at least this are what good lists have in them; None for the mean, and of clicks for all.
     liked_from: float | None = None
+    #: Whether values are no ratings but say how often somebody chose something.
+    clicks: bool = False
 
     @classmethod
     def of(
@@ -188,15 +190,17 @@ class Trial:
         n: int | None,
         features: Mapping[str, Any] | None = None,
         liked_from: float | None = None,
+        clicks: bool = False,
     ) -> Trial:
         """Of the two parts of a table, and of what is known besides."""
         trial = cls._within(Learnt.of(parts.training), parts.test, limits, n)
-        return replace(trial, features=features, liked_from=liked_from)
+        return replace(trial, features=features, liked_from=liked_from, clicks=clicks)
 
     @classmethod
     def by(cls, model: Any, test: Ratings, limits: Limits, n: int | None, liked_from: float | None = None) -> Trial:
         """Of a fitted model."""
-        return replace(cls._within(Learnt.by(model), test, limits, n), liked_from=liked_from)
+        trial = cls._within(Learnt.by(model), test, limits, n)
+        return replace(trial, liked_from=liked_from, clicks=is_of_clicks(model))
 
     @classmethod
     def _within(cls, learnt: Learnt, test: Ratings, limits: Limits, n: int | None) -> Trial:
@@ -207,7 +211,7 @@ class Trial:
 
     @cached_property
     def liked(self) -> Liked | None:
-        """What good lists have in them; None, and a word about it, where no rating is as high as the mean."""
+        """What good lists have in them; None, and a word about it, where nothing is."""
         row, column = self.test_codes()
         known = (row >= 0) & (np.diff(self.learnt.seen.indptr)[row] > 0)
         known &= (column >= 0) & (self.learnt.counts()[column] > 0)
@@ -218,7 +222,9 @@ class Trial:
                 + (f", the highest is {self.test.by_user.data[known].max():g}." if known.any() else ".")
             )
         if not liked.any():
-            say("No held-out rating of a known user and item is at or above the mean: lists cannot be measured.")
+            what = "click is of" if self.clicks else "rating of"
+            high = "" if self.clicks else " is at or above the mean"
+            say(f"No held-out {what} a known user and item{high}: lists cannot be measured.")
             return None
         rows = np.unique(row[liked])
         if len(rows) > MOST_LISTS:
@@ -230,6 +236,8 @@ class Trial:
         """The lowest rating of what good lists have in them."""
         if self.liked_from is not None:
             return self.liked_from
+        if self.clicks:  # what was chosen was chosen
+            return -math.inf
         return float(np.mean(self.test.by_user.data)) if math.isnan(self.learnt.mean) else self.learnt.mean
 
     @cached_property
@@ -280,8 +288,8 @@ class Liked(NamedTuple):
 
 
 def measure_trivial(trial: Trial) -> list[Measured]:
-    """What every model has to be better than; the offsets only where the ratings behind them are known."""
-    ratings = trial.learnt.ratings
+    """What every model has to be better than; offsets only of ratings, and where those behind them are known."""
+    ratings = None if trial.clicks else trial.learnt.ratings
     means = [] if ratings is None else [_measure_means(trial, ratings)]
     if ratings is not None and ratings.ends is not None and trial.test.ends is not None:
         means.append(_measure_share(trial, ratings))
@@ -514,7 +522,9 @@ def show(results: list[Measured], limits: Limits, parts: Parts | None, json: boo
 
 
 def _columns(results: list[Measured], limits: Limits) -> list[str]:
-    """The heads of the table of results."""
+    """The heads of the table of results; no errors where nobody predicts ratings."""
+    if not _has_errors(results):
+        return ["model", *list_columns(results), "seconds"]
     ends = "own range"
     if limits.rule is None:
         ends = "..".join("" if end is None else f"{end:g}" for end in limits.bounds)
@@ -523,9 +533,16 @@ def _columns(results: list[Measured], limits: Limits) -> list[str]:
 
 def _row(result: Measured, results: list[Measured]) -> list[str]:
     """One line of the table of results: a dash where a model has no such figure."""
+    if not _has_errors(results):
+        return list_row(result, [result.name], results)
     rmse, mae, _ = short_row(result)
     outside = "none" if result.outside == 0 else _shown(result.outside, percent)
     return list_row(result, [result.name, rmse, mae, _shown(result.f1), outside], results)
+
+
+def _has_errors(results: Sequence[Measured]) -> bool:
+    """Whether anybody predicts ratings: models of clicks, and popularity, do not."""
+    return not all(math.isnan(result.rmse) for result in results)
 
 
 def list_columns(results: Sequence[Measured]) -> list[str]:

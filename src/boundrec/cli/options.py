@@ -221,7 +221,7 @@ Liked = Annotated[
     typer.Option(
         metavar="RATING",
         help="Held-out ratings of at least this are what good lists have in them.",
-        show_default="the mean training rating",
+        show_default="the mean training rating, and everything for implicit",
     ),
 ]
 Output = Annotated[

@@ -111,7 +111,7 @@ def tune(
     item offsets is among them: settings that are not better than that have learnt nothing.
 
     With --by ndcg they are judged by lists: good ones have the held-out ratings of at least the mean in them, or of at
-    least --liked. What most have rated is then among them.
+    least --liked; of clicks, everything that is held out. What most have rated is then among them.
 
     Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail, and
     2, without a table, if none of them makes sense.
@@ -145,7 +145,7 @@ def tune(
     parts = held_out.divide(table, share, seed)
     features = beside.read(table, header)
     say(parts.in_words())
-    trial = held_out.Trial.of(parts, limits, PLACES if by_lists else None, features, liked)
+    trial = held_out.Trial.of(parts, limits, PLACES if by_lists else None, features, liked, clicks)
     if by_lists and (trial.n is None or trial.liked is None):
         raise typer.BadParameter("--by ndcg: there are no lists to judge by here, as said above; choose by the error.")
     trivial = held_out.measure_trivial(trial)
