@@ -1,5 +1,6 @@
 """The page about a model: whose error heads it, what it warns of, and the lists that it shows."""
 
+import json
 import re
 
 import numpy as np
@@ -11,6 +12,7 @@ from rating_files import write_ratings
 
 import boundrec
 from boundrec import metrics
+from boundrec.cli.held_out import Learnt
 from boundrec.report import lists
 
 
@@ -206,3 +208,49 @@ def test_a_model_of_clicks_is_refused_in_a_sentence(command, tmp_path):
     _, err = command(f"report clicks.safetensors test.csv -o {tmp_path}/report.html", code=1)
     assert "clicks.safetensors is a model of clicks, and reports are about ratings." in err
     assert not (tmp_path / "report.html").exists()
+
+
+# --- the same ratings in evaluate -------------------------------------------------------------------------------
+
+
+def evaluated(command, text):
+    out, err = command(f"evaluate {text} --json")
+    return json.loads(out)["results"][-1], err
+
+
+def test_on_what_the_model_was_fitted_to_there_are_errors_in_sample_and_no_lists(command, folder):
+    found, err = evaluated(command, "training.csv --fitted bayesian.safetensors")
+    assert "In sample: the model was fitted to all of these ratings" in err
+    assert found["rmse"] == pytest.approx(metrics.rmse(*errors(folder, "training.csv")))
+    assert not [name for name in found if name.startswith("ndcg")]
+    assert "NDCG" not in command("evaluate training.csv --fitted bayesian.safetensors")[0]
+
+
+def test_of_ratings_old_and_new_a_fitted_model_is_measured_on_the_new(command, folder):
+    expected, err = evaluated(command, "test.csv --fitted bayesian.safetensors")
+    assert "fitted to" not in err
+    assert expected["rmse"] == pytest.approx(metrics.rmse(*errors(folder, "test.csv")))
+    found, err = evaluated(command, "ratings.csv --fitted bayesian.safetensors")
+    old, both = (len(pl.read_csv(folder / name)) for name in ("training.csv", "ratings.csv"))
+    assert f"The model was fitted to {old:,} of these {both:,} ratings: measured are the others." in err
+    for name in ("rmse", "mae", "ndcg@10", "recall@10"):
+        assert found[name] == pytest.approx(expected[name])
+
+
+def test_on_the_clicks_of_its_fit_a_model_of_clicks_cannot_be_measured(command):
+    _, err = command("evaluate training.csv --fitted clicks.safetensors", code=1)
+    assert "The model was fitted to all of these clicks, and lists leave out what was seen" in err
+    expected, _ = evaluated(command, "test.csv --fitted clicks.safetensors")
+    found, err = evaluated(command, "ratings.csv --fitted clicks.safetensors")
+    assert "clicks: measured are the others." in err
+    assert found["ndcg@10"] == expected["ndcg@10"] > 0
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.data())
+def test_what_was_learnt_is_told_from_what_was_not(n_users, n_items, data):
+    pair = st.tuples(st.integers(0, n_users - 1), st.integers(0, n_items - 1))
+    learnt = data.draw(st.sets(pair, min_size=1))
+    known = Learnt.of(boundrec.Ratings.from_pairs(list(learnt), np.ones(len(learnt))))
+    asked = [(user, item) for user in range(-1, n_users) for item in range(-1, n_items)]
+    rows = known.users.codes(np.array([user for user, _ in asked])), known.items.codes(np.array([i for _, i in asked]))
+    assert known.holds(*rows).tolist() == [one in learnt for one in asked]

@@ -45,7 +45,7 @@ def evaluate(
         Path | None,
         typer.Option(
             metavar="MODEL",
-            help="Measure this model file on all of RATINGS, without a fit.",
+            help="Measure this model file, without a fit, on those of RATINGS that it was not fitted to.",
             rich_help_panel=options.SPLIT,
         ),
     ] = None,

@@ -153,6 +153,14 @@ class Learnt(NamedTuple):
             mean = float(np.mean(fitted.ratings.by_user.data))
         return cls(fitted.users.ids, fitted.items.ids, fitted.seen, mean, fitted.ratings)
 
+    def holds(self, users: Codes, items: Codes) -> Bools:
+        """Which of some pairs of row numbers, −1 for those that are new, it has a rating of."""
+        owner, item = self.pairs()
+        pairs = owner * len(self.items) + item  # ascending, as both are
+        wanted = users.astype(np.int64) * len(self.items) + items
+        place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
+        return np.asarray((users >= 0) & (items >= 0) & (pairs[place] == wanted))
+
     def counts(self) -> Codes:
         """Number of ratings of each item."""
         return np.bincount(self.seen.indices, minlength=len(self.items))
@@ -198,9 +206,26 @@ class Trial:
 
     @classmethod
     def by(cls, model: Any, test: Ratings, limits: Limits, n: int | None, liked_from: float | None = None) -> Trial:
-        """Of a fitted model."""
-        trial = cls._within(Learnt.by(model), test, limits, n)
-        return replace(trial, liked_from=liked_from, clicks=is_of_clicks(model))
+        """Of a fitted model: on what it was not fitted to, or in sample and without lists where that is nothing."""
+        learnt, clicks = Learnt.by(model), is_of_clicks(model)
+        what = "clicks" if clicks else "ratings"
+        known = learnt.holds(*_codes(test, learnt.users, learnt.items))
+        if known.all() and clicks:
+            raise ValueError(
+                "The model was fitted to all of these clicks, and lists leave out what was seen, so that they say "
+                "nothing of it: give clicks that were left out of the fit, or leave --fitted out, which holds some out."
+            )
+        if known.all():
+            say(
+                "In sample: the model was fitted to all of these ratings, so errors are smaller than those to expect "
+                "on new ones, and lists, which leave out what was seen, are not measured."
+            )
+            n = None
+        elif known.any():
+            say(f"The model was fitted to {known.sum():,} of these {known.size:,} {what}: measured are the others.")
+            test = test.keep(~known)
+        trial = cls._within(learnt, test, limits, n)
+        return replace(trial, liked_from=liked_from, clicks=clicks)
 
     @classmethod
     def _within(cls, learnt: Learnt, test: Ratings, limits: Limits, n: int | None) -> Trial:

@@ -83,16 +83,20 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
     users, items = rows.users.at(drawn), rows.items.at(drawn)
     answered = answers(model, pair_array(users.column(), items.column()), rows.ends and rows.ends.take(drawn))
     found = {name: column.to_numpy() for name, column in answered.items()}
+    learnt = Learnt.by(model)
+    user_rows = _rows(model.user_ids_, model.fitted_.users.trained, users)
+    item_rows = _rows(model.item_ids_, model.fitted_.items.trained, items)
     return Judged(
-        users=_rows(model.user_ids_, model.fitted_.users.trained, users),
-        items=_rows(model.item_ids_, model.fitted_.items.trained, items),
+        users=user_rows,
+        items=item_rows,
         ratings=rows.values[drawn],
         predictions=found["prediction"],
         std=found.get("std"),
         lower=found.get("lower"),
         upper=found.get("upper"),
         pairs=(users.column(), items.column()),
-        seen=Learnt.by(model).seen,
+        seen=learnt.seen,
+        known=learnt.holds(user_rows, item_rows),
         drawn_from=rows.values.size,
         given=rows.ends and rows.ends.take(drawn),
         lists=_lists(model, rows),

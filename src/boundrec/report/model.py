@@ -58,6 +58,7 @@ class Judged:
     upper: Floats | None
     pairs: tuple[Any, Any]  # the ids of users and of items
     seen: Seen  # what the model was fitted to
+    known: Bools  # whether that is among it
     drawn_from: int  # of how many ratings these are a random part
     given: Ends | None = None  # the range of each pair that was given, where pairs have ranges of their own
     lists: Sequence[SampleList] = ()  # what some people would get
@@ -65,7 +66,7 @@ class Judged:
 
     def take(self, chosen: Bools) -> Judged:
         """Some of the ratings."""
-        arrays = ("users", "items", "ratings", "predictions", "std", "lower", "upper")
+        arrays = ("users", "items", "ratings", "predictions", "std", "lower", "upper", "known")
         there = {name: getattr(self, name) for name in arrays if getattr(self, name) is not None}
         users, items = (column[chosen] for column in self.pairs)
         given = self.given and self.given.take(chosen)
@@ -95,7 +96,7 @@ def write_page(model: Any, name: str, source: str, judged: Judged) -> str:
     judged
         The ratings with the model's answers.
     """
-    known = _seen(model, judged)
+    known = judged.known
     held_out = bool(known.mean() < 1 and (~known).sum() >= min(ENOUGH_NEW, known.size))
     left_out = int(known.sum()) if held_out else 0
     judged = judged.take(~known) if left_out else judged
@@ -189,16 +190,6 @@ def _what_was_seen(judged: Judged, seen: float, held_out: bool, left_out: int) -
     return f"<p>{text}</p>"
 
 
-def _seen(model: Any, judged: Judged) -> Bools:
-    """Which of the pairs the model was fitted to."""
-    indptr, indices = judged.seen
-    owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr))
-    pairs = owner * model.n_items_ + indices  # ascending, as both are
-    wanted = judged.users * model.n_items_ + judged.items
-    place = np.minimum(np.searchsorted(pairs, wanted), pairs.size - 1)
-    return np.asarray((judged.users >= 0) & (judged.items >= 0) & (pairs[place] == wanted))
-
-
 # --- sections -------------------------------------------------------------------------------------------------
 
 
@@ -266,7 +257,7 @@ def _why(model: Any, judged: Judged) -> str:
     known = (judged.users >= 0) & (judged.items >= 0)
     if not hasattr(model, "explain") or model.fitted_.ratings is None or not known.any():
         return ""
-    new = known & ~_seen(model, judged)
+    new = known & ~judged.known
     chosen = np.flatnonzero(new if new.any() else known)[:EXPLAINED]
     users, items = judged.pairs
     ends: Any = [{}] * chosen.size
