@@ -123,6 +123,13 @@ def test_settings_are_judged_by_everything_held_out(command):
     assert tuned["ndcg@10"] == found["ndcg@10"] == rare["ndcg@10"]
 
 
+@pytest.mark.parametrize("by", ["blend", "rating", "lower"])
+def test_lists_of_clicks_are_sorted_by_affinity_alone(command, by):
+    command("fit clicks.csv -o m.safetensors -m implicit -k 2")
+    _, err = command(f"recommend m.safetensors u3 --by {by}", code=2)
+    assert f"--by {by}: the score of m.safetensors is the affinity already: leave --by out." in err
+
+
 def test_strengths_of_zero_are_refused_with_their_line(command, folder):
     (folder / "zero.csv").write_text("user,item,count\na,x,1\nb,y,0\n")
     _, err = command("fit zero.csv -o m.safetensors -m implicit", code=1)

@@ -10,6 +10,7 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import rule_for_lists
 from boundrec.cli.console import live_count, say
+from boundrec.registry import is_of_clicks
 
 EXAMPLES = """Examples:
 
@@ -74,6 +75,8 @@ def recommend(
 
     options.check_rows_output(output, "recommendations", json, model, from_file, bounds_file)
     fitted = boundrec.load(model).set_params(n_jobs=threads)
+    if by is not None and is_of_clicks(fitted):
+        raise typer.BadParameter(f"--by {by.value}: the score of {model} is the affinity already: leave --by out.")
     if by is options.SortedBy.BLEND and fitted.fitted_.choices is None:
         raise typer.BadParameter(
             f"--by blend: {model} knows nothing of who chooses what: fit it with boundrec fit --affinity, or pass "
