@@ -103,7 +103,13 @@ def test_settings_are_tuned_by_lists_and_the_command_that_is_printed_works(comma
     [
         ("fit clicks.csv -o m.safetensors -m implicit --bounds 1 5", "scores of implicit lie between -1 and 1"),
         ("tune clicks.csv -m implicit --by error", "--by error: implicit predicts no ratings"),
-        ("fit clicks.csv -o m.safetensors", "no column looks like the rating's"),
+        (
+            "fit clicks.csv -o m.safetensors",
+            "no column looks like the rating's; name it with --rating, or learn from clicks, which have none, by "
+            "boundrec fit --model implicit. There are: who, film.",
+        ),
+        ("evaluate clicks.csv", "by boundrec fit --model implicit."),
+        ("compare clicks.csv", "by boundrec fit --model implicit."),
         (
             "fit clicks.csv -o m.safetensors -m implicit --history clicks.csv",
             "--history: implicit has one range for all",
@@ -128,6 +134,12 @@ def test_lists_of_clicks_are_sorted_by_affinity_alone(command, by):
     command("fit clicks.csv -o m.safetensors -m implicit -k 2")
     _, err = command(f"recommend m.safetensors u3 --by {by}", code=2)
     assert f"--by {by}: the score of m.safetensors is the affinity already: leave --by out." in err
+
+
+def test_a_model_of_ratings_that_is_fitted_learns_from_no_clicks(command, folder):
+    command("fit plays.csv -o m.safetensors --model mbmf -k 2 --sweeps 2")
+    _, err = command("evaluate clicks.csv --fitted m.safetensors", code=1)
+    assert "no column looks like the rating's; name it with --rating. There are: who, film." in err
 
 
 def test_strengths_of_zero_are_refused_with_their_line(command, folder):

@@ -219,7 +219,9 @@ def read_ratings(
         Whether they are clicks: without a column that says how often, every row is one.
     """
     with_values = not clicks or asked.rating is not None or _has_ratings(file, asked)
-    names = choose_columns(file, asked, ("user", "item", "rating") if with_values else ("user", "item"), tell)
+    roles = ("user", "item", "rating") if with_values else ("user", "item")
+    remedy = "" if fitted else ", or learn from clicks, which have none, by boundrec fit --model implicit"
+    names = choose_columns(file, asked, roles, tell, {"rating": remedy})
     if asked.time is not None:
         names["time"] = _existing(file, asked.time, "time")
     columns = Columns.read(file, {**names, **range_names(file, asked, names, fitted)})
@@ -280,9 +282,16 @@ def read_ids(file: TableFile, role: str, asked: str | None, tell: Callable[[str]
 
 
 def choose_columns(
-    file: TableFile, asked: ColumnNames, roles: Sequence[str], tell: Callable[[str], object]
+    file: TableFile,
+    asked: ColumnNames,
+    roles: Sequence[str],
+    tell: Callable[[str], object],
+    remedies: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Which column plays each role: the one asked for, else the first with a usual name, else the role's place."""
+    """Which column plays each role: the one asked for, else the first with a usual name, else the role's place.
+
+    Where there is none, ``remedies`` has for some roles what can be done besides naming it.
+    """
     given = {role: _existing(file, name, role) for role in roles if (name := getattr(asked, role)) is not None}
     for one, other in combinations(given, 2):
         if given[one] == given[other]:
@@ -296,8 +305,8 @@ def choose_columns(
         guessed[role] = _guess(role, free) if file.has_header else (free[0] if free else "")
         if not guessed[role]:
             raise ValueError(
-                f"{file.name}: no column looks like the {role}'s; name it with --{role}. "
-                f"There are: {_listed(file.columns)}."
+                f"{file.name}: no column looks like the {role}'s; name it with --{role}"
+                f"{(remedies or {}).get(role, '')}. There are: {_listed(file.columns)}."
             )
     if guessed and file.has_header:
         tell("Columns: " + ", ".join(f"{role} is {name!r}" for role, name in guessed.items()) + ".")
