@@ -77,8 +77,6 @@ def test_a_bad_table_ends_in_one_sentence(boundrec_command, model, tmp_path, com
     arguments = [model, path] if command in ("report", "predict") else [path]
     if command == "predict" and name in ("text in ratings", "a rating left out", "a rating too large", "pairs twice"):
         pytest.skip("pairs need no ratings and may come twice")
-    if command == "report" and name == "pairs twice":
-        pytest.skip("a report may look at a pair twice")
     code, out, err = boundrec_command(command, *arguments, *output)
     assert (code, out) == (1, "")
     assert answer in sentence(err)

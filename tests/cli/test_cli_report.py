@@ -36,8 +36,8 @@ def folder(tmp_path_factory):
 def page(command, folder, tmp_path):
     """The text of the report on a table."""
 
-    def written(table, model="bayesian"):
-        command(f"report {model}.safetensors {table} -o {tmp_path}/report.html")
+    def written(table, model="bayesian", more=""):
+        command(f"report {model}.safetensors {table} -o {tmp_path}/report.html {more}")
         return (tmp_path / "report.html").read_text(encoding="utf-8")
 
     return written
@@ -83,6 +83,24 @@ def test_a_handful_of_new_ratings_makes_no_headline(page, folder, tmp_path):
     assert "RMSE, in sample" in cards(text)
     assert cards(text)["ratings"] == f"{len(few):,}"
     assert re.search(r"fitted to \d\d\.\d\d % of these", text)
+
+
+@pytest.mark.parametrize(("how", "times"), [("last", 1), ("mean", 2 / 3), ("sum", 4 / 3)])
+def test_pairs_that_come_twice_are_settled_as_elsewhere(command, page, folder, tmp_path, how, times):
+    rows = pl.read_csv(folder / "test.csv")
+    twice = pl.concat([rows.with_columns(rating=pl.col("rating") / 3), rows])
+    twice.write_csv(tmp_path / "twice.csv")
+    _, err = command(f"report bayesian.safetensors {tmp_path}/twice.csv -o {tmp_path}/report.html", code=1)
+    assert f"{len(rows):,} ratings are of a pair that was rated before" in err
+    assert "pass --duplicates last or --duplicates mean" in err
+    shown, (y, predictions) = (
+        cards(page(tmp_path / "twice.csv", more=f"--duplicates {how}")),
+        errors(folder, "test.csv"),
+    )
+    assert shown["ratings"] == f"{len(rows):,}"
+    assert float(shown["RMSE, held out"]) == pytest.approx(metrics.rmse(times * y, predictions), abs=1e-3)
+    found, _ = evaluated(command, f"{tmp_path}/twice.csv --fitted bayesian.safetensors --duplicates {how}")
+    assert found["rmse"] == pytest.approx(metrics.rmse(times * y, predictions))
 
 
 # --- warnings ---------------------------------------------------------------------------------------------------

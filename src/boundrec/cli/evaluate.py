@@ -104,7 +104,7 @@ def evaluate(
         beside.refuse_for_a_file(fitted)
         if affinity:
             raise typer.BadParameter(f"--affinity is for a fit, and {fitted} is fitted: leave it out.")
-        _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, length, liked, json)
+        _evaluate_fitted(fitted, ratings, replace(names, time=None), header, within, duplicates, length, liked, json)
         return
     within.refuse_history(history)
     beside.refuse_for([model])
@@ -139,6 +139,7 @@ def _evaluate_fitted(
     columns: Any,
     header: bool | None,
     within: AskedBounds,
+    duplicates: options.Duplicated | None,
     length: int,
     liked: float | None,
     json: bool,
@@ -151,7 +152,7 @@ def _evaluate_fitted(
     rows = read_table(ratings, columns, header, fitted=True, clicks=is_of_clicks(model))
     rows = rows.with_ids_like(model.user_ids_, model.item_ids_)
     rows = with_ranges(rows, model, within, path)
-    trial = held_out.Trial.by(model, rows.settled("last").ratings, limits_of(model), length, liked)
+    trial = held_out.Trial.by(model, rows.settled(duplicates).ratings, limits_of(model), length, liked)
     results = held_out.measure_trivial(trial)
     if trial.learnt.ratings is None and not trial.clicks:
         say("No mean + offsets: the model file holds no ratings to take them from (boundrec fit --keep-ratings does).")

@@ -137,6 +137,23 @@ class RatingTable:
     read: RatingRows
     ratings: Ratings
 
+    def as_rows(self) -> RatingRows:
+        """The ratings in the order of the file, without the rows of pairs that came more than once."""
+        ratings = self.ratings
+        assert ratings.rows is not None
+        order = np.argsort(ratings.rows)
+        users, items = Ids(ratings.users, ratings.user_of_rating()), Ids(ratings.items, ratings.by_user.indices)
+        filled = ratings.rows[order] if self.read.filled is None else self.read.filled[ratings.rows[order]]
+        return replace(
+            self.read,
+            users=users.at(order),
+            items=items.at(order),
+            values=ratings.by_user.data[order].astype(np.float64),
+            times=None,
+            filled=filled,
+            ends=ratings.ends and ratings.ends.take(order),
+        )
+
     def check_bounds(self, bounds: tuple[float | None, float | None]) -> None:
         """Refuse ratings outside declared bounds, with the first one's place; an end that is None is open."""
         try:

@@ -40,6 +40,7 @@ def report(
     lower: options.Lower = None,
     upper: options.Upper = None,
     bounds_file: options.BoundsFile = None,
+    duplicates: options.Duplicates = None,
 ) -> None:
     """Write a page about a model and ratings that needs nothing but itself.
 
@@ -62,7 +63,7 @@ def report(
     rows = read_table(ratings, ColumnNames(user, item, rating, **within.of_rows()), header, fitted=True)
     rows = with_ranges(rows.with_ids_like(fitted.user_ids_, fitted.item_ids_), fitted, within, model)
     source = "standard input" if str(ratings) == "-" else ratings.name
-    page = write_page(fitted, command_name(fitted), source, _judge(fitted, rows))
+    page = write_page(fitted, command_name(fitted), source, _judge(fitted, rows.settled(duplicates).as_rows()))
     with whole_file(output) as file:
         file.write(page.encode())
     say(f"Wrote {output}")
