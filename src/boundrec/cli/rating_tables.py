@@ -143,7 +143,8 @@ class RatingTable:
         assert ratings.rows is not None
         order = np.argsort(ratings.rows)
         users, items = Ids(ratings.users, ratings.user_of_rating()), Ids(ratings.items, ratings.by_user.indices)
-        filled = ratings.rows[order] if self.read.filled is None else self.read.filled[ratings.rows[order]]
+        rows = ratings.rows[order].astype(np.int64, copy=False)
+        filled = rows if self.read.filled is None else self.read.filled[rows]
         return replace(
             self.read,
             users=users.at(order),
