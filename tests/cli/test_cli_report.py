@@ -165,7 +165,10 @@ def test_the_lists_are_those_of_the_model(page, folder):
     for user, count, body in found:
         assert int(count) == len(training.filter(pl.col("userId") == int(user)))
         items = re.findall(
-            r"<tr><th>([^<]+)</th><td>(\d+)</td><td>([\d.]+)</td><td class=\"interval\" title=\"(.*?)\"", body
+            r"<tr><th>([^<]+)</th><td>(\d+)</td><td>([\d.]+)</td><td>[\d.]*</td>"
+            r"<td class=\"interval\" title=\"(.*?)\"",
+            body,
+            body,
         )
         expected = model.recommend([int(user)], lists.LENGTH)[0][0].tolist()
         assert [item for item, *_ in items] == expected
@@ -176,11 +179,34 @@ def test_the_lists_are_those_of_the_model(page, folder):
             assert interval == f"{ends[0]:,.2f} to {ends[1]:,.2f}"
 
 
-def test_people_are_shown_with_what_they_rated_highest(page, folder):
-    text, rows = page("test.csv"), pl.read_csv(folder / "test.csv")
-    for user, liked in re.findall(r"<h3>(\d+) <small>\d+ ratings, who likes ([^<]+)</small>", text):
+@pytest.mark.parametrize("table", ["test.csv", "training.csv"])
+def test_people_are_shown_with_what_they_rated_highest(page, folder, table):
+    text, rows = page(table), pl.read_csv(folder / table)
+    found = re.findall(r"<h3>(\d+) <small>\d+ ratings; rated highest in this table: ([^<]+)</small>", text)
+    assert len(found) == 3
+    for user, highest in found:
         own = rows.filter(pl.col("userId") == int(user)).sort("rating", descending=True, maintain_order=True)
-        assert liked == ", ".join(own["movieId"].head(lists.LIKED))
+        assert highest == ", ".join(own["movieId"].head(lists.HIGHEST))
+    assert "who likes" not in text
+
+
+def test_items_of_a_list_have_what_they_were_rated_in_the_table(page, folder):
+    text, rows = page("test.csv", "mbmf"), pl.read_csv(folder / "test.csv")
+    assert "which the model did not know, is beside it" in text
+    ratings = {(user, item): rating for user, item, rating in rows.select("userId", "movieId", "rating").iter_rows()}
+    hits = 0
+    for user, body in re.findall(r"<h3>(\d+) <small>.*?<tbody>(.*?)</tbody>", text):
+        for item, rated in re.findall(r"<tr><th>([^<]+)</th><td>\d+</td><td>[\d.]+</td><td>([\d.]*)</td></tr>", body):
+            expected = ratings.get((int(user), item))
+            assert (float(rated) if rated else None) == expected
+            hits += expected is not None
+    assert hits > 0
+
+
+def test_lists_without_an_item_that_was_rated_have_no_column_for_it(page):
+    text = page("training.csv", "mbmf")
+    assert "<th>predicted</th></tr>" in text
+    assert "<th>rated</th>" not in text
 
 
 def test_a_model_that_is_sure_of_nothing_has_lists_without_bars(page):
@@ -209,7 +235,7 @@ def test_who_is_shown_has_ratings_and_the_fewest_come_first(counts):
 def test_somebody_with_nothing_left_to_recommend_has_no_list():
     X = [("ann", "tea"), ("ann", "rum"), ("bob", "tea"), ("eve", "rum")]
     model = boundrec.BayesianMBMF(2, bounds=(1, 5), max_iter=5, random_state=0).fit(X, [5, 1, 4, 3])
-    nothing, something = (lists.list_for(model, row, []) for row in (0, 1))
+    nothing, something = (lists.list_for(model, row, {}) for row in (0, 1))
     assert nothing.items == []
     assert nothing.intervals is None
     assert something.items == ["rum"]

@@ -106,18 +106,19 @@ def _judge(model: Any, rows: RatingRows) -> Judged:
 
 
 def _lists(model: Any, rows: RatingRows) -> list[SampleList]:
-    """What some people would get, beside what they rated highest here; nothing where lists need ranges of all pairs."""
+    """What some people would get, beside their ratings here; nothing where lists need ranges of all pairs."""
     import numpy as np
 
-    from boundrec.report.lists import LIKED, list_for, people_to_show
+    from boundrec.report.lists import list_for, people_to_show
 
     if comes_with_rows(model.fitted_.rule):
         return []
     codes, found = model.user_ids_.codes(rows.users.distinct.ids)[rows.users.codes], []
     for row in people_to_show(np.diff(model.fitted_.seen.indptr)):
         own = np.flatnonzero(codes == row)
-        best = own[np.argsort(-rows.values[own], kind="stable")][:LIKED]
-        found.append(list_for(model, int(row), rows.items.at(best).column().tolist()))
+        own = own[np.argsort(-rows.values[own], kind="stable")]
+        rated = zip(rows.items.at(own).column().tolist(), rows.values[own].tolist(), strict=True)
+        found.append(list_for(model, int(row), dict(rated)))
     return found
 
 

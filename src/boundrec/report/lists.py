@@ -1,28 +1,34 @@
-"""Lists of a few people in a report: what each likes, what the model would give them, and how sure it is of it."""
+"""Lists of a few people in a report: what each rated highest, what the model would give them, and how sure it is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from boundrec.arrays import Codes, Floats
 from boundrec.notes import in_a_sentence
+from boundrec.report import number
 
-#: People whose lists are shown, items in each, and items that each likes best.
-PEOPLE, LENGTH, LIKED = 3, 6, 4
+#: People whose lists are shown, items in each, and items that each rated highest.
+PEOPLE, LENGTH, HIGHEST = 3, 6, 4
 #: The quantiles between which an interval lies that holds 8 in 10 ratings.
 QUANTILES = (0.1, 0.9)
 
 
 class SampleList(NamedTuple):
-    """One person's list: arrays with one entry an item. ``intervals`` is None where the model is sure of nothing."""
+    """One person's list: arrays with one entry an item. ``intervals`` is None where the model is sure of nothing.
+
+    ``rated`` has the person's own ratings in the table that the report is on, by item, the highest first. Those of
+    items of the list are new to the model, since lists leave out what it was fitted to.
+    """
 
     user: Any
     n_ratings: int
-    likes: Sequence[Any]
+    rated: Mapping[Any, float]
     items: Sequence[Any]
     raters: Codes
     ratings: Floats
@@ -37,8 +43,8 @@ def people_to_show(n_ratings: Codes) -> Codes:
     return np.asarray(by_count[np.unique(places.round().astype(int))])
 
 
-def list_for(model: Any, row: int, likes: Sequence[Any]) -> SampleList:
-    """The list of the user in a row of a model."""
+def list_for(model: Any, row: int, rated: Mapping[Any, float]) -> SampleList:
+    """The list of the user in a row of a model, who has rated these."""
     seen, user = model.fitted_.seen, model.user_ids_.ids[row]
     n_raters = np.bincount(seen.indices, minlength=model.n_items_)
     found, scores = model.recommend([user], LENGTH)
@@ -48,7 +54,7 @@ def list_for(model: Any, row: int, likes: Sequence[Any]) -> SampleList:
     return SampleList(
         user,
         int(seen.indptr[row + 1] - seen.indptr[row]),
-        likes,
+        rated,
         items.tolist(),
         n_raters[model.item_ids_.codes(items)] if len(pairs) else np.empty(0, np.int64),
         model.predict(pairs) if len(pairs) else np.empty(0),
@@ -63,27 +69,35 @@ def lists_section(lists: Sequence[SampleList], by: str) -> str:
         return ""
     known = [one.intervals for one in shown if one.intervals is not None]
     scale = (min(ends.min() for ends in known), max(ends.max() for ends in known)) if known else None
-    cards = "".join(_card(one, scale) for one in shown)
+    hits = any(item in one.rated for one in shown for item in one.items)
+    cards = "".join(_card(one, scale, hits) for one in shown)
     drawn = " The bar is where 8 in 10 such ratings lie, the mark the prediction." if scale else ""
+    if hits:
+        drawn += " What they rated an item of their list in this table, which the model did not know, is beside it."
     return (
         f"<p>What somebody with few ratings, with a usual number and with many would get, sorted by {escape(by)}."
         f'{drawn}</p><div class="thirds">{cards}</div>'
     )
 
 
-def _card(one: SampleList, scale: tuple[float, float] | None) -> str:
-    likes = f", who likes {escape(', '.join(map(str, one.likes)))}" if len(one.likes) else ""
-    rows = "".join(_row(one, place, scale) for place in range(len(one.items)))
+def _card(one: SampleList, scale: tuple[float, float] | None, hits: bool) -> str:
+    highest = ", ".join(map(str, islice(one.rated, HIGHEST)))
+    highest = f"; rated highest in this table: {escape(highest)}" if highest else ""
+    rows = "".join(_row(one, place, scale, hits) for place in range(len(one.items)))
+    rated = "<th>rated</th>" if hits else ""
     ends = "" if scale is None else f"<th>{' to '.join(in_a_sentence(round(float(end), 2)) for end in scale)}</th>"
     return (
-        f"<div><h3>{escape(str(one.user))} <small>{one.n_ratings:,} ratings{likes}</small></h3>"
-        f'<div class="scroll"><table class="items"><thead><tr><th>item</th><th>rated by</th><th>predicted</th>{ends}'
-        f"</tr></thead><tbody>{rows}</tbody></table></div></div>"
+        f"<div><h3>{escape(str(one.user))} <small>{one.n_ratings:,} ratings{highest}</small></h3>"
+        f'<div class="scroll"><table class="items"><thead><tr><th>item</th><th>rated by</th><th>predicted</th>'
+        f"{rated}{ends}</tr></thead><tbody>{rows}</tbody></table></div></div>"
     )
 
 
-def _row(one: SampleList, place: int, scale: tuple[float, float] | None) -> str:
+def _row(one: SampleList, place: int, scale: tuple[float, float] | None, hits: bool) -> str:
     figures = f"<td>{int(one.raters[place]):,}</td><td>{float(one.ratings[place]):,.2f}</td>"
+    if hits:
+        rating = one.rated.get(one.items[place])
+        figures += "<td></td>" if rating is None else f"<td>{number(rating)}</td>"
     bar = "" if scale is None or one.intervals is None else _bar(one.intervals[place], one.ratings[place], scale)
     return f"<tr><th>{escape(str(one.items[place]))}</th>{figures}{bar}</tr>"
 
