@@ -168,7 +168,6 @@ def test_the_lists_are_those_of_the_model(page, folder):
             r"<tr><th>([^<]+)</th><td>(\d+)</td><td>([\d.]+)</td><td>[\d.]*</td>"
             r"<td class=\"interval\" title=\"(.*?)\"",
             body,
-            body,
         )
         expected = model.recommend([int(user)], lists.LENGTH)[0][0].tolist()
         assert [item for item, *_ in items] == expected
