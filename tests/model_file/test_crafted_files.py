@@ -341,6 +341,8 @@ REFUSED = {
     "steadiness of nothing": ("told", array("user_steadiness", with_first(0.0)), "'user_steadiness' are not positive"),
     "infinite steadiness": ("told", array("item_steadiness", with_first(np.inf)), "'item_steadiness' are not positive"),
     "steadiness past all": ("told", array("item_steadiness", with_all(1e-35)), "too small or too large to be mult"),
+    "strangers past all": ("told", value(user_stranger=1e-35), "its 'user_stranger' is too small or too large"),
+    "strangers of no steadiness": ("told", value(item_stranger=0), "its 'item_stranger' is 0"),
     "NaN in links": ("told", array("user_links.matrices", with_first(np.nan)), "'user_links' are not finite"),
     "far links": ("told", array("item_links.typical", with_all(1e200)), "'item_links' are not finite"),
     "sets of more than there are": ("told", array("user_links.in_sets", with_first(99)), "'user_links' do not go with"),

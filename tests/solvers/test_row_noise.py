@@ -6,11 +6,12 @@ from scipy import stats
 
 import naive
 from boundrec import BayesianMBMF
-from boundrec.data.ratings import Csr
+from boundrec.data.ratings import Csr, Pairs
+from boundrec.models import answers
 from boundrec.solvers import Side
 from boundrec.solvers.gibbs import RatingNoise
 from boundrec.solvers.growth import NoiseGrowth
-from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE, RowNoise, expected
+from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE, RowNoise, expected, of_strangers
 from boundrec.solvers.threads import RowPool
 
 
@@ -135,6 +136,31 @@ def test_whoever_rates_at_random_counts_less_and_is_predicted_with_less_certaint
     assert steadiness[:8].max() < steadiness[8:].min()
     _, std = model.predict(pairs, return_std=True)
     assert std[wild].min() > std[~wild].max()
+
+
+@pytest.mark.parametrize("alike", [20.0, 60.0])
+def test_strangers_are_as_noisy_as_the_prior_expects_or_as_known_rows_if_those_are_noisier(alike):
+    by_prior = 1 - 2 / alike
+    assert np.isclose(of_strangers(np.empty((0, 3)), alike), by_prior)
+    assert np.isclose(of_strangers(np.full((4, 3), 1.5), alike), by_prior)
+    assert np.isclose(of_strangers(np.array([[0.25, 1.0], [0.5, 1.0]]), alike), 1 / 2)  # mean of 4, 1, 2 and 1
+
+
+def test_whoever_has_no_ratings_is_as_uncertain_with_features_as_without():
+    """Known by features at the fit, by features later, or not at all; here features tell nothing."""
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((40, 30)) < 0.7)
+    y = np.clip(3 + rng.standard_normal(len(pairs)) * np.where(pairs[:, 0] % 2, 0.2, 1.0), 1, 5)
+    features = {user: [float(user % 3)] for user in range(41)}
+    model = BayesianMBMF(2, bounds=(1, 5), noise="own", max_iter=60, random_state=0)
+    fitted = model.fit(pairs, y, user_features=features).fitted_
+    known, stranger = fitted.users.steadiness[fitted.users.ids.codes(np.arange(40))], fitted.found["user_stranger"]
+    assert np.isclose(stranger, 1 / np.mean(1 / known.astype(float)), rtol=1e-6)
+    assert stranger < 1 - 2 / USERS_ALIKE
+    assert np.allclose(fitted.users.steadiness[fitted.users.ids.codes([40])], stranger)
+    assert np.allclose(model.fold_in(features={99: [1.0]}).fitted_.users.steadiness, stranger)
+    of_pair = answers._steadiness(fitted, Pairs(np.array([-1]), np.array([0])))
+    assert np.allclose(of_pair, stranger * fitted.items.steadiness[0])
 
 
 def test_the_noise_of_new_rows_is_what_their_draws_would_be_on_average():

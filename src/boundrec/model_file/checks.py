@@ -325,6 +325,8 @@ def _check_side(fitted: Fitted, kind: str) -> None:
         _check_positive(f"{kind}_steadiness", side.steadiness)
         if np.min(side.steadiness) < 1 / STEADIEST or np.max(side.steadiness) > STEADIEST:
             raise ValueError(f"its '{kind}_steadiness' are too small or too large to be multiplied.")
+    if not 1 / STEADIEST <= fitted.found.get(f"{kind}_stranger", 1.0) <= STEADIEST:
+        raise ValueError(f"its '{kind}_stranger' is too small or too large to be multiplied.")
     links = side.links
     if links is None:
         return

@@ -20,7 +20,7 @@ from boundrec.ranges import Ranges
 from boundrec.ranges.rules import Grid, PerItem, Rule
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS
 from boundrec.solvers.gibbs import Rows
-from boundrec.solvers.row_noise import ITEMS_ALIKE, USERS_ALIKE
+from boundrec.solvers.row_noise import ALIKE, of_strangers
 from boundrec.top_n import Lists, Ranking, Scored, most_similar, norms
 
 #: Pairs predicted at a time, so that gathered factors stay in the cache.
@@ -180,11 +180,16 @@ def sampled(fitted: Fitted, pairs: Pairs) -> Iterator[tuple[slice, Floats, Float
 def _steadiness(fitted: Fitted, pairs: Pairs) -> Floats:
     """How much less noisy than others ratings of these pairs are, a column a sample; one column of ones for all."""
     both = np.ones((len(pairs), 1))
-    for side, codes, alike in ((fitted.users, pairs.users, USERS_ALIKE), (fitted.items, pairs.items, ITEMS_ALIKE)):
-        if side.steadiness is not None:
-            unknown = (alike - 2) / alike  # the mean of 1/a is ν/(ν − 2)
-            both = both * np.where(codes >= 0, side.steadiness[codes].T, unknown).T
+    for kind, codes in (("user", pairs.users), ("item", pairs.items)):
+        steadiness = fitted.side(kind).steadiness
+        if steadiness is not None:
+            both = both * np.where(codes >= 0, steadiness[codes].T, steadiness_of_strangers(fitted, kind)).T
     return both
+
+
+def steadiness_of_strangers(fitted: Fitted, kind: str) -> float:
+    """That of somebody without ratings; a file from before it was measured has none, and the prior tells."""
+    return fitted.found.get(f"{kind}_stranger", of_strangers(np.empty(0), ALIKE[kind]))
 
 
 def rows_of(fitted: Fitted) -> tuple[Rows, Rows]:

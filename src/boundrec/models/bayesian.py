@@ -38,7 +38,7 @@ from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import OTHER, SampledRows, of_side
 from boundrec.models.noise_shape import shape_of_noise
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
-from boundrec.models.side_information import NOBODY, FittedLinks, links_of, well_rated, worth_having
+from boundrec.models.side_information import NOBODY, FittedLinks, counting, links_of, well_rated, worth_having
 from boundrec.notes import warn
 from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
@@ -58,7 +58,7 @@ from boundrec.solvers.gibbs import (
     Sampler,
 )
 from boundrec.solvers.links import LinkDraw, Links
-from boundrec.solvers.row_noise import RowNoise
+from boundrec.solvers.row_noise import ALIKE, RowNoise, of_strangers
 from boundrec.solvers.threads import RowPool
 
 T = TypeVar("T")
@@ -197,6 +197,8 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
         "item_steadiness": "optional floats items kept",
         "noise_variances": "floats kept",
         "noise": "positive",
+        "user_stranger": "optional positive",
+        "item_stranger": "optional positive",
         "noise_shape": "optional floats groups quantiles",
         "noise_edges": "optional floats edges",
         "eval_predictions": "optional floats evaluated",
@@ -429,13 +431,16 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
         kept, earlier = sampler.kept.or_last(), sampler.earlier
         ranges, variances = _with_noise(answers.bounded(start), sampler.noise, kept)
         sides: dict[str, Any] = {}
+        strangers: dict[str, float] = {}
         for kind, own in (("user", kept.users), ("item", kept.items)):
             in_sets = self._in_sets(kind, start)
             links = FittedLinks.of(own, self._features.get(kind), in_sets, np.dtype(self.dtype))
             steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
-            steadiness = None if steady[0] is None else np.column_stack(steady).astype(self.dtype)
-            stacked = _stacked(start.side(kind), own, at_the_end)
-            sides[f"{kind}s"] = replace(stacked, links=links, steadiness=steadiness)
+            stacked = replace(_stacked(start.side(kind), own, at_the_end), links=links)
+            if steady[0] is not None:
+                steadiness, strangers[f"{kind}_stranger"] = self._steadiness(kind, start, np.column_stack(steady))
+                stacked = replace(stacked, steadiness=steadiness)
+            sides[f"{kind}s"] = stacked
         return replace(
             start,
             **sides,
@@ -445,9 +450,16 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
             ),
             n_bias_columns=2,
             noise_variances=variances,
-            found={**start.found, "noise": float(np.sqrt(np.mean(variances)))},
+            found={**start.found, **strangers, "noise": float(np.sqrt(np.mean(variances)))},
             eval_predictions=sampler.evaluated,
         )
+
+    def _steadiness(self, kind: str, start: Fitted, drawn: Floats) -> tuple[Reals, float]:
+        """How steady rows are in each sample, and strangers: as them are those who have features and no ratings."""
+        assert start.ratings is not None
+        rated = counting(start.ratings.by_user if kind == "user" else start.ratings.by_item)
+        drawn[~rated] = stranger = of_strangers(drawn[rated], ALIKE[kind])
+        return drawn.astype(self.dtype), stranger
 
     def _complete(self, fitted: Fitted, outcomes: list[Outcome]) -> Fitted:
         self._chain = None

@@ -456,7 +456,7 @@ class SampledRows:
                 drawn = draw_rows(_weighed(by_others, now), other, *given, False, moved).rows
                 own, for_answers = expected(counts, _squares(by_others, drawn, other, pool) / variance, ALIKE[kind])
                 side = _weighed(by_others, own)
-                steadiness.append(for_answers)
+                steadiness.append(np.where(counts > 0, for_answers, answers.steadiness_of_strangers(fitted, kind)))
             kept.add(draw_rows(side, other, *given, True, moved))
         learned = {"factors": kept.stacked(at_the_end=True), "biases": kept.biases(), "spread": kept.spread()}
         return learned if before is None else {**learned, "steadiness": np.column_stack(steadiness)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.arrays import Floats
+from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
 
 Numbers = NDArray[np.int32]
@@ -29,6 +29,16 @@ def expected(n: Floats, squares: Floats, alike: float) -> tuple[Floats, Floats]:
     """E[a] given n ratings and their Σ α c b e², and 1/E[1/a], by which variances go: without ratings 1, (ν − 2)/ν."""
     rate = alike + squares
     return (alike + n) / rate, (alike + n - 2) / rate
+
+
+def of_strangers(known: Reals, alike: float) -> float:
+    """1/E[1/a] of somebody without ratings: what the prior expects, or what ``known`` rows have if those are noisier.
+
+    The prior draws rows together by more than they are alike, since that predicts best: on average they may well be
+    noisier than it expects. Where they are less noisy, those with many ratings are, and tell nothing of a newcomer.
+    """
+    by_prior = expected(np.zeros(1), np.zeros(1), alike)[1][0]
+    return float(min(by_prior, 1.0 / np.mean(1.0 / known, dtype=np.float64)) if known.size else by_prior)
 
 
 class RowNoise:
