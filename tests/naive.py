@@ -588,38 +588,60 @@ def explained_inner(ratings, weights, rated, variance, radius, item, mean, preci
     return usual, np.array(parts)
 
 
-def all_pairs_loss(C, p, alpha, ridge, W, H):
+def all_pairs_loss(C, p, alpha, ridge, W, H, user_means=None, item_means=None):
     """Least squares over all pairs, term by term; C has a confidence where somebody chose something, else 0.
 
-    N counts the users who chose something, and n the confidence of a row.
+    N counts the users who chose something, and n the confidence of a row. Rows are drawn to their means, or to 0.
     """
     N = np.count_nonzero(C.any(axis=1))
     total = 0.0
+    apart_w = W if user_means is None else W - user_means
+    apart_h = H if item_means is None else H - item_means
     for i, w in enumerate(W):
         for j, h in enumerate(H):
             total += C[i, j] * (1 - w @ h) ** 2 + alpha * p[j] * (w @ h) ** 2
-    for i, w in enumerate(W):
+    for i, w in enumerate(apart_w):
         total += ridge * (alpha * p.sum() + C[i].sum()) * (w @ w)
-    for j, h in enumerate(H):
+    for j, h in enumerate(apart_h):
         total += ridge * (alpha * p[j] * N + C[:, j].sum()) * (h @ h)
     return total
 
 
-def all_pairs_row(c, p, alpha, ridge, H):
-    """A and b of one user's row, from every pair: an observed one asks for 1 by c, and every one for 0 by alpha p."""
-    A = ridge * (alpha * p.sum() + c.sum()) * np.eye(H.shape[1])
-    b = np.zeros(H.shape[1])
+def all_pairs_row(c, p, alpha, ridge, H, mean=0.0):
+    """A and b of one user's row, from every pair: an observed one asks for 1 by c, and every one for 0 by alpha p.
+
+    The penalty draws it to its mean.
+    """
+    penalty = ridge * (alpha * p.sum() + c.sum())
+    A = penalty * np.eye(H.shape[1])
+    b = penalty * mean + np.zeros(H.shape[1])
     for j, h in enumerate(H):
         A += (c[j] + alpha * p[j]) * np.outer(h, h)
         b += c[j] * h
     return A, b
 
 
-def all_pairs_item_row(c, own_p, alpha, ridge, W, n_users):
+def all_pairs_item_row(c, own_p, alpha, ridge, W, n_users, mean=0.0):
     """The same of one item's row."""
-    A = ridge * (alpha * own_p * n_users + c.sum()) * np.eye(W.shape[1])
-    b = np.zeros(W.shape[1])
+    penalty = ridge * (alpha * own_p * n_users + c.sum())
+    A = penalty * np.eye(W.shape[1])
+    b = penalty * mean + np.zeros(W.shape[1])
     for i, w in enumerate(W):
         A += (c[i] + alpha * own_p) * np.outer(w, w)
         b += c[i] * w
     return A, b
+
+
+def feature_regression(F, counts, W, strength):
+    """B of the rows that count on their features, beside the mean of these; that mean; and what B's penalty counts.
+
+    Least squares as they are: a row for each row of W, scaled by the root of what it counts, and one for each feature
+    that asks for 0.
+    """
+    there = counts > 0
+    mean = np.average(F[there], axis=0, weights=counts[there])
+    penalty = strength * np.mean(counts[there] * (F[there] ** 2).sum(axis=1))
+    roots = np.sqrt(counts[there])[:, None]
+    left = np.vstack([roots * (F[there] - mean), np.sqrt(penalty) * np.eye(F.shape[1])])
+    right = np.vstack([roots * W[there], np.zeros((F.shape[1], W.shape[1]))])
+    return np.linalg.lstsq(left, right, rcond=None)[0], mean, penalty

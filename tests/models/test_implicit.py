@@ -230,8 +230,6 @@ def test_settings_without_sense_are_refused_in_a_sentence():
     ):
         with pytest.raises(ValueError, match=sentence):
             clone(SMALL).set_params(**settings).fit(X)
-    with pytest.raises(TypeError, match="takes no item_features: fit a BayesianMBMF"):
-        clone(SMALL).fit(X, item_features={0: [1.0]})
 
 
 @pytest.mark.parametrize("name", MODELS)

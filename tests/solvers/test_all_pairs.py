@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import naive
 from boundrec.data.ratings import Csr
-from boundrec.solvers.all_pairs import AllPairs, AllPairsAlternation, solve_rows
+from boundrec.solvers.all_pairs import AllPairs, AllPairsAlternation, drawn_to, solve_rows
 from boundrec.solvers.threads import RowPool
 
 
@@ -39,8 +39,9 @@ def as_ones(C, dtype):
     return Csr(indptr, columns.astype(np.int32), np.ones(len(rows), dtype), C[rows, columns].astype(dtype))
 
 
-def solved(problem, kind, csr, rows, fixed, other):
+def solved(problem, kind, csr, rows, fixed, other, means=None):
     own = problem.all.own(kind, csr, problem.all.weights(kind, len(rows)))
+    own = own if means is None else drawn_to(own, means)
     with RowPool(1, csr.indices.size) as pool:
         return solve_rows(problem.all, own, csr, rows, fixed, problem.all.gram(other, fixed), pool)
 
@@ -65,6 +66,29 @@ def test_every_row_is_the_minimum_in_the_ball_of_a_dense_sum_over_all_pairs(seed
         A, b = naive.all_pairs_item_row(problem.C[:, j], problem.p[j], alpha, ridge, problem.W, problem.all.n_users)
         best = naive.solve_row_by_eigen(A, b, radius, "ball")
         assert naive.quadratic(A, b, h) <= naive.quadratic(A, b, best) + 1e-8 * (1 + abs(naive.quadratic(A, b, best)))
+
+
+@given(seeds, alphas, ridges, radii, sizes)
+def test_a_row_that_is_drawn_somewhere_is_the_minimum_of_a_dense_sum_with_that_penalty(seed, alpha, ridge, radius, k):
+    problem, rng = Problem(seed, n=25, m=20, k=k, alpha=alpha, ridge=ridge, radius=radius), np.random.default_rng(seed)
+    M, L = rng.normal(0, 1, problem.W.shape), rng.normal(0, 1, problem.H.shape)
+    users = solved(problem, "user", problem.by_user, problem.W, problem.H, "item", M)
+    items = solved(problem, "item", problem.by_item, problem.H, problem.W, "user", L)
+    systems = [naive.all_pairs_row(c, problem.p, alpha, ridge, problem.H, m) for c, m in zip(problem.C, M, strict=True)]
+    systems += [
+        naive.all_pairs_item_row(c, p, alpha, ridge, problem.W, problem.all.n_users, m)
+        for c, p, m in zip(problem.C.T, problem.p, L, strict=True)
+    ]
+    for (A, b), w in zip(systems, [*users, *items], strict=True):
+        best = naive.solve_row_by_eigen(A, b, radius, "ball")
+        assert naive.quadratic(A, b, w) <= naive.quadratic(A, b, best) + 1e-8 * (1 + abs(naive.quadratic(A, b, best)))
+        assert np.linalg.norm(w) <= radius * (1 + 1e-12)
+
+
+def test_means_of_zero_are_none_at_all():
+    problem = Problem(2, n=25, m=20, k=11)
+    arguments = problem, "user", problem.by_user, problem.W, problem.H, "item"
+    assert np.array_equal(solved(*arguments), solved(*arguments, np.zeros_like(problem.W)))
 
 
 @pytest.mark.parametrize(("alpha", "radius"), [(0.3, 1.0), (2.0, 1.0), (0.01, 0.5)])

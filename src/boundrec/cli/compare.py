@@ -77,8 +77,9 @@ def compare(
     Where every pair has a range of its own, models that can only take one for all get the observed range, and the table
     says how many of their predictions leave their pair's range.
 
-    Features, --implicit and --noise are for bayesian; other models learn from the ratings alone. With --affinity the
-    lists of bayesian and mbmf are sorted by who chooses what and by predicted rating together.
+    Features are for bayesian and implicit, --implicit and --noise for bayesian; other models learn from the ratings
+    alone. With --affinity the lists of bayesian and mbmf are sorted by who chooses what and by predicted rating
+    together.
 
     A model that fails has a row that says so, and the others go on; the exit code is 1 only if all of them fail, and 2,
     without a table, if none of them goes with the options.

@@ -32,8 +32,8 @@ def info(model: options.ModelFile, json: options.Json = False) -> None:
     typer.echo(f"bounds: {limits_of(fitted).in_words()}")
     if "noise_growth" in found:
         typer.echo(f"noise grows with the width of a range to the power {in_a_sentence(found['noise_growth'])}")
-    if "besides_ratings" in found:
-        typer.echo(_besides_in_words(found["besides_ratings"]))
+    for line in _besides_in_words(found["besides_ratings"]) if "besides_ratings" in found else []:
+        typer.echo(line)
     if found["affinity"]:
         typer.echo("lists: by affinity and predicted rating together")
     typer.echo(f"sweeps: {found['sweeps']}, the last with objective {in_a_sentence(found['objective'])}")
@@ -81,30 +81,38 @@ def _facts(model: Any, path: Path) -> dict[str, Any]:
 
 
 def _besides(fitted: Any) -> dict[str, Any]:
-    """What a model learnt from besides the values of ratings: features by name, how many are in sets, own noise."""
-    sides = {"user": fitted.users, "item": fitted.items}
-    found: dict[str, Any] = {}
-    for kind, side in sides.items():
-        features = None if side.links is None else side.links.features
-        found[f"{kind}_features"] = [] if features is None else features.names
-        found[f"in_sets_of_{kind}s"] = 0 if side.links is None else int(side.links.in_sets.size)
-    return {**found, "noise": "one" if fitted.users.steadiness is None else "own"}
+    """What a model learnt from besides the values of ratings: features by name, how many are in sets, own noise.
+
+    Of clicks it is features alone.
+    """
+    links = {"user": fitted.users.links, "item": fitted.items.links}
+    found: dict[str, Any] = {
+        f"{kind}_features": [] if own is None or own.features is None else own.features.names
+        for kind, own in links.items()
+    }
+    if fitted.noise_variances is None:
+        return found
+    in_sets = {f"in_sets_of_{kind}s": 0 if own is None else int(own.in_sets.size) for kind, own in links.items()}
+    return {**found, **in_sets, "noise": "one" if fitted.users.steadiness is None else "own"}
 
 
-def _besides_in_words(found: dict[str, Any]) -> str:
+def _besides_in_words(found: dict[str, Any]) -> list[str]:
+    """The same in lines."""
     features = [
         f"{len(names):,} of {kind}s ({_some(names)})"
         for kind in ("user", "item")
         if (names := found[f"{kind}_features"])
     ]
+    lines = [f"features: {', '.join(features)}"] if features else []
+    if "noise" not in found:
+        return lines
     sets = [
         f"{count:,} {other}s in sets of {kind}s"
         for kind, other in (("user", "item"), ("item", "user"))
         if (count := found[f"in_sets_of_{kind}s"])
     ]
     noise = "of each user's and item's own" if found["noise"] == "own" else "one for all"
-    lines = [f"features: {', '.join(features)}"] if features else []
-    return "\n".join([*lines, f"who rated what: {', '.join(sets) or 'not used'}   noise: {noise}"])
+    return [*lines, f"who rated what: {', '.join(sets) or 'not used'}   noise: {noise}"]
 
 
 def _some(names: list[str]) -> str:

@@ -143,7 +143,7 @@ UserFeatures = Annotated[
     typer.Option(
         metavar="FILE",
         help="What is known of users: a table with a column of their ids, called as in RATINGS, and columns of "
-        "numbers or of text. Who has features and no ratings is answered by them. Only bayesian takes it.",
+        "numbers or of text. Who has features and no ratings is answered by them. For bayesian and implicit.",
         rich_help_panel=BESIDE,
     ),
 ]

@@ -87,18 +87,26 @@ class AskedBeside:
 
     def refuse_for(self, names: Sequence[str]) -> None:
         """Refuse what none of these models takes, before anything is read; say who goes without."""
-        without = [name for name in names if not takes_features(name)]
-        if not self.words() or not without:
-            return
-        options = " and ".join(word for word in self.words() if word.startswith("--"))
-        verb = "learns" if len(without) == 1 else "learn"
-        who = f"{', '.join(without)} {verb} from ratings alone"
-        if len(without) < len(names):
-            others = ", ".join(name for name in names if name not in without)
-            say(f"Note: {who}: only {others} gets {options}.")
-            return
         remedy = "name bayesian among --models" if takes("--models") else "pass --model bayesian"
-        raise typer.BadParameter(f"{options}: {who}: {remedy}, or leave this out.")
+        for without, options in self._by_who_lacks_them(names).items():
+            asked, verb = " and ".join(options), "learns" if len(without) == 1 else "learn"
+            told = any(map(takes_features, without))
+            who = f"{', '.join(without)} {verb} {'not from that' if told else 'from ratings alone'}"
+            others = [name for name in names if name not in without]
+            if not others:
+                raise typer.BadParameter(f"{asked}: {who}: {remedy}, or leave this out.")
+            say(f"Note: {who}: only {', '.join(others)} {'gets' if len(others) == 1 else 'get'} {asked}.")
+
+    def _by_who_lacks_them(self, names: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
+        """The options that were typed, by the models that do not take them, where there are such."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for kind in self.files:
+            without = tuple(name for name in names if not takes_features(name))
+            found.setdefault(without, []).append(f"--{kind}-features")
+        for setting in self._settings():
+            without = tuple(name for name in names if setting not in entry_of_command(name).load()().get_params())
+            found.setdefault(without, []).append(f"--{setting}")
+        return {without: options for without, options in found.items() if without}
 
     def refuse_for_a_file(self, path: Path) -> None:
         """A model that is fitted has its features in its file."""
@@ -119,7 +127,7 @@ class AskedBeside:
 
 
 def takes_features(name: str) -> bool:
-    """Whether a model learns from more than ratings."""
+    """Whether a model also learns from features."""
     return declares(entry_of_command(name).load().fit, "user_features")
 
 

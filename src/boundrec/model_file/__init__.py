@@ -49,10 +49,11 @@ OPTIONAL = "optional "
 SIDES = ("user", "item")
 #: In front of the names of what a model of ratings knows of who chooses what, and what that has no names for.
 OF_CHOICES, OF_THE_WHOLE = "affinity.", ("user_ids", "item_ids", "seen")
+OF_FEATURES = tuple(f"{kind}_{part}" for kind in SIDES for part in ("links", "usual"))
 STORED_OF_CHOICES = {
     part: kind
     for part, kind in ImplicitMBMF.STORED.items()
-    if part not in (*OF_THE_WHOLE, "n_features_in", "column_names")
+    if part not in (*OF_THE_WHOLE, "n_features_in", "column_names", *OF_FEATURES)
 }
 #: Of a side: the name that a file has for a field.
 OF_A_SIDE = {
@@ -63,6 +64,7 @@ OF_A_SIDE = {
     "biases": "biases",
     "spread": "spread",
     "links": "links",
+    "usual": "usual",
     "steadiness": "steadiness",
 }
 

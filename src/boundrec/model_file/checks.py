@@ -20,8 +20,9 @@ from boundrec.models.answers import bounded
 from boundrec.models.blend import KnowsChoices, model_of
 from boundrec.models.bounded import BoundedModel
 from boundrec.models.estimator import FactorisationModel
-from boundrec.models.fitted import Fitted, NoiseShape
-from boundrec.models.implicit import ImplicitMBMF
+from boundrec.models.fitted import Fitted, FittedSide, NoiseShape
+from boundrec.models.implicit import ImplicitMBMF, clicked
+from boundrec.models.side_information import FittedLinks
 from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
 from boundrec.ranges.scale import Bounds, Scale
@@ -174,12 +175,40 @@ def _check_choices(fitted: Fitted, slack: float) -> None:
         raise ValueError("its 'ridge' is too large to be multiplied.")
     for kind in SIDES:
         side = fitted.side(kind)
+        chosen = clicked(side)
+        by_features = side.trained & ~chosen
         if (
             np.min(side.means) < 0
             or np.max(side.means) > 1
-            or np.min(side.means[side.trained]) < 1 / LARGEST_OF_CHOICES
+            or np.min(side.means[chosen], initial=1.0) < 1 / LARGEST_OF_CHOICES
+            or (by_features.any() and (side.links is None or not side.links.told(side.ids)[by_features].all()))
         ):
             raise ValueError(f"its '{kind}_means' are not the shares of what was chosen.")
+        _check_means_by_features(side, kind, slack)
+
+
+def _check_means_by_features(side: FittedSide, kind: str, slack: float) -> None:
+    """Of clicks: features that lead rows somewhere, from a mean row in the ball."""
+    links, usual = side.links, side.usual
+    if (links is None) != (usual is None):
+        raise ValueError(f"its '{kind}_links' and '{kind}_usual' do not go together.")
+    if links is None or usual is None:
+        return
+    n_features = 0 if links.features is None else len(links.features.encoding)
+    one_of_all = links.matrices.shape[:2] == (1, n_features) and links.typical.shape[1] == 1
+    if not n_features or links.in_sets.size or not one_of_all:
+        raise ValueError(f"its '{kind}_links' do not go with its features.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(np.max([np.abs(one).max(initial=0.0) for one in (links.matrices, links.typical)]))
+        usable = _longest_features(links) * largest <= LARGEST_OF_CHOICES
+        within = float(norms(usual[None])[0]) <= np.sqrt(slack) * (1 + ROUNDING)
+    if not usable or not within:
+        raise ValueError(f"its '{kind}_links' or its '{kind}_usual' are not finite, or too large to be worked with.")
+
+
+def _longest_features(links: FittedLinks) -> float:
+    """More than features, multiplied with numbers up to 1, can add up to for anybody."""
+    return 1.0 + (0.0 if links.features is None else float(np.abs(links.features.matrix.data).sum()))
 
 
 def _check_choices_beside(model: KnowsChoices) -> None:
@@ -344,8 +373,7 @@ def _check_side(fitted: Fitted, kind: str) -> None:
         _prior_variances(kind, side.prior.mean, links.precisions)
         largest.append(links.alone)
     with np.errstate(over="ignore", invalid="ignore"):
-        longest = 0.0 if links.features is None else float(np.abs(links.features.matrix.data).sum())
-        moved = (1 + longest + np.sqrt(links.in_sets.size)) * float(
+        moved = (_longest_features(links) + np.sqrt(links.in_sets.size)) * float(
             np.max([np.abs(one).max(initial=0.0) for one in largest])
         )
         usable = moved <= LARGEST and np.isfinite(moved * float(np.abs(side.prior.precision).max()))

@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import read_numbers, short
-from boundrec.data.features import read_features
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.blend import KnowsChoices
@@ -38,7 +37,15 @@ from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import OTHER, SampledRows, of_side
 from boundrec.models.noise_shape import shape_of_noise
 from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
-from boundrec.models.side_information import NOBODY, FittedLinks, counting, links_of, well_rated, worth_having
+from boundrec.models.side_information import (
+    NOBODY,
+    FittedLinks,
+    counting,
+    links_of,
+    well_rated,
+    with_features,
+    worth_having,
+)
 from boundrec.notes import warn
 from boundrec.ranges import Frame, Ranges
 from boundrec.ranges.rules import ends_of_rows
@@ -256,17 +263,8 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
 
     def _with_known_ids(self, given: Ratings) -> Ratings:
         """Rows for everybody who has features; features are read here, where the ids they go with are known."""
-        found, index = {}, {"user": given.users, "item": given.items}
-        for kind, features in self._given_features.items():
-            if features is not None:
-                name = None if given.names is None else given.names[kind == "item"]
-                read = read_features(features, f"{kind}_features", name, index[kind])
-                for note in read.notes:
-                    warn(note)
-                found[kind] = read
-                index[kind] = index[kind].extended(read.ids)
-        self._features = found
-        return given.with_more_ids(index["user"], index["item"])
+        given, self._features = with_features(given, self._given_features)
+        return given
 
     def _learn(self, start: Fitted, held_out: Ratings | None, callback: Callback | None) -> Self:
         """As every model; whoever has features is known from the start."""

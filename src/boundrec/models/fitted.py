@@ -45,6 +45,8 @@ class FittedSide(ReadOnly):
     prior: Prior | None = None
     #: Where priors follow what is known of rows besides their ratings: how.
     links: FittedLinks | None = None
+    #: Of clicks, where features are known: the mean row, from which features lead to rows of those without clicks.
+    usual: Reals | None = None
     #: Where every row has a noise of its own: how much less noisy than others it is, in each sample.
     steadiness: Reals | None = None
 

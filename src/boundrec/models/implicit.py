@@ -6,31 +6,44 @@
 
 The loss counts *all* pairs (:mod:`boundrec.solvers.all_pairs`): what somebody chose asks for 1, by its confidence, and
 every pair asks a little for 0. A row of either side is one small system in the ball, so whoever comes later is solved
-as everybody was, from the first click on.
+as everybody was, from the first click on. Where features tell of somebody, their row is drawn to what these say, and is
+that where they have no click.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Never, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Never, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from boundrec.arrays import Codes, Floats, Reals
+from boundrec.arrays import Bools, Codes, Floats, Reals
 from boundrec.data.columns import short
+from boundrec.data.features import Features
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Duplicates, Ends, Pairs, Ratings
 from boundrec.metrics import ndcg_at_k
 from boundrec.models import answers
 from boundrec.models.estimator import By, Callback, FactorisationModel, check_names, refuse_unknown_arguments
-from boundrec.models.explain import Explanation, RatingPart
-from boundrec.models.fit import StoppingRule, Validation
+from boundrec.models.explain import Explanation, FeaturePart, RatingPart
+from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Fitted, FittedSide, learned
-from boundrec.models.new_ratings import OTHER, Axis, of_known, of_side, seen_together, with_solved_rows
+from boundrec.models.new_ratings import (
+    NOBODY,
+    OTHER,
+    Axis,
+    changed_rows,
+    features_of_new,
+    linked,
+    of_known,
+    of_side,
+    seen_together,
+    with_solved_rows,
+)
 from boundrec.models.settings import (
     Auto,
     RestSettings,
@@ -40,11 +53,13 @@ from boundrec.models.settings import (
     number,
     setting,
 )
+from boundrec.models.side_information import FittedLinks, counting, with_features
 from boundrec.ranges.slack import STEEPEST
 from boundrec.ranges.unit import UnitRange
 from boundrec.solvers import Solver
-from boundrec.solvers.all_pairs import AllPairs, AllPairsAlternation, solve_rows
+from boundrec.solvers.all_pairs import AllPairs, AllPairsAlternation, LearnedFromAll, drawn_to, solve_rows
 from boundrec.solvers.exact import SPREAD
+from boundrec.solvers.feature_means import FeatureMeans, Regression
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen, top_n
 
@@ -67,6 +82,10 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
     average), and n_i, n_j are sums of confidences. The confidence of a pair is c = log₂(1 + y/m), with m the median of
     y: 1 for what is typical, and one more for every doubling far above; times ``sample_weight``, for those who would
     rather say it themselves. Without y, or where all of y is the same, every pair counts once.
+
+    With features f_i of users, |w_i|² is |w_i − Bᵀ(f_i − f̄)|², where B is found with everything else, by least squares,
+    and f̄ is their mean; of items alike. Whoever has features and no click has the row w̄ + Bᵀ(f_i − f̄), drawn into the
+    ball, with w̄ the mean row.
 
     Somebody unknown gets the share of users who chose an item for a score, which is popularity.
 
@@ -120,6 +139,10 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         "popularity_power": "number",
         "popularity_unit": "positive",
         "typical_strength": "positive",
+        "user_links": "optional links one width",
+        "item_links": "optional links one width",
+        "user_usual": "optional floats width",
+        "item_usual": "optional floats width",
     }
 
     # --- fitting --------------------------------------------------------------------------------------------
@@ -132,6 +155,8 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         sample_weight: ArrayLike | None = None,
         eval_set: Any = None,
         callback: Callback | None = None,
+        user_features: Any = None,
+        item_features: Any = None,
         **unknown: Never,
     ) -> Self:
         """Fit the model to what people chose.
@@ -153,15 +178,23 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
             compared with it, and ``eval_errors_`` are 1 − NDCG@10.
         callback
             Called after every sweep as ``callback(sweep, objective, model)``; returning True stops the fit.
+        user_features, item_features
+            What is known of users and of items: a data frame with a column of ids, a mapping, a pair (ids, matrix) or a
+            `Graph` (:mod:`boundrec.data.features` has the rules). Ids that have features and no click are answered by
+            them.
         **unknown
-            Nothing else is taken; features of users and items are for `BayesianMBMF`.
+            Nothing else is taken.
         """
         refuse_unknown_arguments(self, unknown)
         self.check_settings()
-        given = self._read(X, y, sample_weight)
+        given, features = with_features(self._read(X, y, sample_weight), {"user": user_features, "item": item_features})
         ratings, held_out = self._set_aside(given, eval_set)
         start = with_shares(Fitted.before_the_first_sweep(ratings, given, UnitRange(float(self.slack))))
-        return self._learn(replace(start, found=self._chosen(start)), held_out, callback)
+        start = replace(start, found=self._chosen(start))
+        nothing = np.zeros(self.n_factors)
+        for kind, known in features.items():
+            start = with_means(start, kind, Regression(np.zeros((len(known.names), self.n_factors)), nothing), known)
+        return self._learn(start, held_out, callback)
 
     def _read(self, X: Any, y: Any, sample_weight: ArrayLike | None, ends: Ends | None = None) -> Ratings:
         """Strengths, finite as the model stores them."""
@@ -193,13 +226,26 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
 
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         assert start.ratings is not None
-        dtype, typical = np.dtype(self.dtype), start.found["typical_strength"]
+        dtype: Any = np.dtype(self.dtype)
+        typical = start.found["typical_strength"]
         sides = tuple(confidences(csr, typical, dtype) for csr in (start.ratings.by_user, start.ratings.by_item))
         rows = [SPREAD * rng.standard_normal((len(side.ids), self.n_factors)) for side in (start.users, start.items)]
-        in_ball = [one * np.minimum(1.0, 1.0 / np.linalg.norm(one, axis=1))[:, None] for one in rows]
-        return AllPairsAlternation(
-            all_pairs(start), (sides[0], sides[1]), (in_ball[0].astype(dtype), in_ball[1].astype(dtype)), pool
-        )
+        users, items = (np.asarray(in_ball(one, 1.0), dtype) for one in rows)
+        problem = all_pairs(start)
+        means = {
+            kind: regression_on_features(problem, start.side(kind), kind, csr, self.n_factors)
+            for kind, csr in zip(("user", "item"), sides, strict=True)
+            if start.side(kind).links is not None
+        }
+        return AllPairsAlternation(problem, (sides[0], sides[1]), (users, items), pool, means)
+
+    def _together(self, start: Fitted, outcomes: list[Outcome], at_the_end: bool) -> Fitted:
+        """What was learnt, with rows by their features for those who have no click."""
+        fitted, learned = super()._together(start, outcomes, at_the_end), outcomes[-1].learned
+        assert isinstance(learned, LearnedFromAll)
+        for kind, found in learned.means.items():
+            fitted = with_cold_rows(with_means(fitted, kind, found, known_features(start.side(kind))), kind)
+        return fitted
 
     def _validation(self, held_out: Ratings, start: Fitted) -> Validation:
         return HeldOutChoices(held_out, start, self.n_jobs)
@@ -261,8 +307,10 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         """Which of the things that a user chose bring this one: parts that add up to its score.
 
         A row solves (A + μI) w = Σ_k c_k h_k, so that its score for an item j is Σ_k c_k h_j·(A + μI)⁻¹h_k: a part for
-        each thing k that was chosen. ``usual`` is 0, since nobody's score is anything before the first click. The
-        remainder is rounding, and what other people's later clicks have moved (`partial_fit`).
+        each thing k that was chosen. ``usual`` is 0, since nobody's score is anything before the first click. With
+        features of users there is λ_i Bᵀ(f − f̄) on the right side, too, and each feature has a part, by how far it is
+        from the mean. Whoever has features and no clicks has the parts of w̄ + Bᵀ(f − f̄), and ``usual`` is what the mean
+        row w̄ brings. The remainder is rounding, and what other people's later clicks have moved (`partial_fit`).
 
         Examples
         --------
@@ -284,12 +332,21 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         pair = self._pairs([(user, item)])
         for kind, code, one in (("user", pair.users, user), ("item", pair.items, item)):
             if code[0] < 0:
-                raise ValueError(f"{kind}={short(one)} {fitted.side(kind).why_unknown(one)}: give one with clicks.")
+                why = fitted.side(kind).why_unknown(one)
+                raise ValueError(f"{kind}={short(one)} {why}: give one with clicks or features.")
         return explained(fitted, pair)
 
     # --- clicks that come after the fit ---------------------------------------------------------------------
 
-    def fold_in(self, X: Any, y: Any = None, axis: Axis = "users", sample_weight: ArrayLike | None = None) -> Self:
+    def fold_in(
+        self,
+        X: Any = None,
+        y: Any = None,
+        axis: Axis = "users",
+        sample_weight: ArrayLike | None = None,
+        *,
+        features: Any = None,
+    ) -> Self:
         """A view of the model for users it never saw, from what they chose: lists from the first click, no refit.
 
         Their rows are solved as in the last half-step of a fit, with everything else as it is.
@@ -299,9 +356,14 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         X, y, sample_weight
             What the new users chose, in any form that ``fit`` takes, under the same rules. Of users whom the model
             knows already this counts as all there is. Items that the model does not know are left out with a warning;
-            they are refused with ``on_unknown="raise"``, or when no others are left.
+            they are refused with ``on_unknown="raise"``, or when no others are left. None where there are features and
+            no clicks.
         axis
             ``"users"``, or ``"items"`` for new items from the users, whom the model knows, who chose them.
+        features
+            Of a model that was fitted with features of users (or items): those of the new ones, in the same form, made
+            as they were at fit. Who has some is answered even without clicks. Whoever the model knows has the features
+            of the fit.
 
         Returns
         -------
@@ -312,12 +374,24 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         if not isinstance(axis, str) or axis not in get_args(Axis):
             raise ValueError(f"axis={short(axis)}: give 'users' or 'items'.")
         kind, fitted = axis.removesuffix("s"), self.fitted_
-        given = of_known(fitted, self._read_new(X, y, sample_weight), kind, self.on_unknown)
+        told = features_of_new(self, kind, features, "features")
+        if X is None and told is None:
+            raise ValueError("fold_in has neither clicks nor features to go by: pass X, or features.")
+        new = Ratings.none(False) if X is None else self._read_new(X, y, sample_weight)
+        given = of_known(fitted, new, kind, self.on_unknown, told)
         view = copy.copy(self)
-        view._learned = with_other_rows(replace(fitted, seen=Seen.of(given)), given, kind, self.n_jobs)
+        view._learned = with_other_rows(replace(fitted, seen=Seen.of(given)), given, kind, self.n_jobs, told)
         return view
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> Self:
         """Add users, items and clicks to a fitted model; on one that is not fitted this is ``fit``.
 
         New users are folded in; then the items with new clicks are solved again, from all of theirs, then the users
@@ -329,9 +403,14 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
         X, y, sample_weight
             New clicks, in any form that ``fit`` takes, under the same rules. A pair that was chosen before adds up
             where ``duplicates`` is "sum", and has its new strength from now on otherwise.
+        user_features, item_features
+            Of a model that was fitted with such: those of new ones, or others of known ones, whose rows are then
+            solved again, too. What features say stays what the fit has found.
         """
+        given = {"user": user_features, "item": item_features}
         if self._learned is None:
-            return self.fit(X, y, sample_weight=sample_weight)
+            more = {f"{kind}_features": features for kind, features in given.items()}
+            return self.fit(X, y, sample_weight=sample_weight, **more)
         before, old = self.fitted_, self.fitted_.ratings
         if old is None:
             raise ValueError(
@@ -339,10 +418,16 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
                 "has: call it on the model itself, or save the model with keep_ratings=True."
             )
         new = self._read_new(X, y, sample_weight)
+        told = {kind: features_of_new(self, kind, features, f"{kind}_features") for kind, features in given.items()}
         ratings = old.with_new(new, "sum" if self.duplicates == "sum" else "last")
-        added = new.renumbered(ratings.users, ratings.items)
+        users, items = (
+            ids if known is None else ids.extended(known.ids)
+            for ids, known in ((ratings.users, told["user"]), (ratings.items, told["item"]))
+        )
+        ratings = ratings.with_more_ids(users, items)
+        added = new.renumbered(users, items)
         seen = Seen.of(ratings) if before.seen.indices.size == old.n_ratings else seen_together(before.seen, added)
-        self._learned = with_more_clicks(replace(before, seen=seen), ratings, added, self.n_jobs)
+        self._learned = with_more_clicks(replace(before, seen=seen), ratings, added, self.n_jobs, told)
         return self
 
     def _read_new(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Ratings:
@@ -384,9 +469,12 @@ def confidences(csr: Csr, typical: float, dtype: Any) -> Csr:
 
 
 def of_choices(ids: IdIndex, csr: Csr, n_others: int) -> FittedSide:
-    """What clicks alone tell of a side: the share of the others that each chose, or was chosen by."""
+    """What clicks alone tell of a side: the share of the others that each chose, or was chosen by.
+
+    Of others who are known by features alone there may be more than of those who count.
+    """
     counts = csr.sum_rows(csr.that_count().astype(np.float64))
-    return FittedSide(ids, counts / n_others, counts > 0)
+    return FittedSide(ids, np.minimum(counts / max(n_others, 1), 1.0), counts > 0)
 
 
 def with_shares(fitted: Fitted) -> Fitted:
@@ -402,17 +490,87 @@ def with_shares(fitted: Fitted) -> Fitted:
     return replace(fitted, users=users, items=items, mean=mean)
 
 
+def clicked(side: FittedSide) -> Bools:
+    """Who chose something, or was chosen; others are known by features, or not at all."""
+    return np.asarray(side.means > 0)
+
+
 def all_pairs(fitted: Fitted) -> AllPairs:
     """What the loss weighs beside the clicks."""
-    found, items = fitted.found, fitted.items
+    found, items, chosen = fitted.found, fitted.items, clicked(fitted.items)
     popularity = np.zeros(len(items.ids))
-    popularity[items.trained] = items.means[items.trained] ** found["popularity_power"] / found["popularity_unit"]
+    popularity[chosen] = items.means[chosen] ** found["popularity_power"] / found["popularity_unit"]
+    n_users = int(clicked(fitted.users).sum())
+    return AllPairs(found["unobserved_weight"], found["ridge"], popularity, n_users, radius_of(fitted))
+
+
+def radius_of(fitted: Fitted) -> float:
+    """How long a row may be."""
     assert isinstance(fitted.ranges, UnitRange)
-    radius = float(np.sqrt(fitted.ranges.slack))
-    return AllPairs(found["unobserved_weight"], found["ridge"], popularity, int(fitted.users.trained.sum()), radius)
+    return float(np.sqrt(fitted.ranges.slack))
+
+
+# --- what features say --------------------------------------------------------------------------------------------
+
+
+def known_features(side: FittedSide) -> Features:
+    """Those of a side that has some."""
+    assert side.links is not None
+    assert side.links.features is not None
+    return side.links.features
+
+
+def with_means(fitted: Fitted, kind: str, found: Regression, features: Features) -> Fitted:
+    """A model that knows what features say of a side; whoever has some is known by them."""
+    side = fitted.side(kind)
+    links = FittedLinks.of_regression(found, features, side.factors.dtype)
+    return with_side(fitted, kind, linked(side, links))
+
+
+def with_cold_rows(fitted: Fitted, kind: str) -> Fitted:
+    """A model in which whoever has features and no click has the row that these lead to, from the mean of the others.
+
+    The mean is that of all rows with both, so that features that are usual lead to the usual row.
+    """
+    side, factors = fitted.side(kind), fitted.side(kind).factors.copy()
+    told, chose = known_features(side).rows_for(side.ids)[1], clicked(side)
+    usual = factors[told & chose].mean(axis=0, dtype=np.float64) if (told & chose).any() else np.zeros(factors.shape[1])
+    side, cold = replace(side, usual=usual.astype(factors.dtype)), ~chose
+    factors[cold] = cold_rows(side, IdIndex(side.ids.ids[cold]), radius_of(fitted))
+    return with_side(fitted, kind, replace(side, factors=factors))
+
+
+def cold_rows(side: FittedSide, ids: IdIndex, radius: float) -> Floats:
+    """w̄ + Bᵀ(f − f̄), in the ball, of those with features among ids of a side without clicks; nothing of the others."""
+    assert side.links is not None
+    assert side.usual is not None
+    told = side.links.told(ids)[:, None]
+    return in_ball(np.where(told, side.usual + side.links.expected(ids), 0.0), radius)
+
+
+def with_side(fitted: Fitted, kind: str, side: FittedSide) -> Fitted:
+    """The same model with another side."""
+    return replace(fitted, users=side) if kind == "user" else replace(fitted, items=side)
+
+
+def regression_on_features(problem: AllPairs, side: FittedSide, kind: str, csr: Csr, width: int) -> FeatureMeans:
+    """That of the rows of a side that have clicks, by what each counts in the loss."""
+    features, told = known_features(side).rows_for(side.ids)
+    return FeatureMeans(features, told, counts_of_rows(problem, kind, csr), width)
+
+
+def counts_of_rows(problem: AllPairs, kind: str, csr: Csr) -> Floats:
+    """What each row of a side counts; 0 without clicks."""
+    counts = problem.counts(kind, csr, problem.weights(kind, csr.indptr.size - 1))
+    return np.where(counting(csr), counts, 0.0)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------
+
+
+def in_ball(rows: Floats, radius: float) -> Floats:
+    """Rows, of which those outside the ball are shortened to its edge."""
+    return np.asarray(rows * (radius / np.maximum(np.linalg.norm(rows, axis=1), radius))[:, None])
 
 
 def no_rows(like: FittedSide, n: int) -> Reals:
@@ -425,24 +583,42 @@ def with_no_rows(side: FittedSide, n: int) -> Reals:
     return np.concatenate([side.factors, no_rows(side, n - len(side.factors))])
 
 
-def with_other_rows(fitted: Fitted, given: Ratings, kind: str, n_jobs: int | None) -> Fitted:
-    """A model whose users (or items) are others, from what they chose; ``given`` has the numbers of the other side."""
+def with_other_rows(
+    fitted: Fitted, given: Ratings, kind: str, n_jobs: int | None, told: Features | None = None
+) -> Fitted:
+    """A model whose users (or items) are others, from what they chose; ``given`` has the numbers of the other side.
+
+    ``told`` has features of some of them.
+    """
     ids, csr = of_side(given, kind)
-    new = of_choices(ids, csr, int(fitted.side(OTHER[kind]).trained.sum()))
-    sides: Any = {f"{kind}s": replace(new, factors=no_rows(fitted.side(kind), len(ids)))}
-    started = replace(fitted, **sides, ratings=None)
+    new = of_choices(ids, csr, int(clicked(fitted.side(OTHER[kind])).sum()))
+    links = fitted.side(kind).links
+    if links is not None and told is not None:
+        links = links.with_features(told, ids)
+    factors, usual = no_rows(fitted.side(kind), len(ids)), fitted.side(kind).usual
+    side = linked(replace(new, factors=factors, usual=usual), links)
+    started = with_side(replace(fitted, ratings=None), kind, side)
     return with_solved_rows(ClickRows(), started, kind, np.arange(len(ids)), csr, n_jobs)
 
 
-def with_more_clicks(before: Fitted, ratings: Ratings, added: Ratings, n_jobs: int | None) -> Fitted:
-    """A model of all these clicks, in which only the rows of those that were added are solved again."""
+def with_more_clicks(
+    before: Fitted,
+    ratings: Ratings,
+    added: Ratings,
+    n_jobs: int | None,
+    told: Mapping[str, Features | None] = NOBODY,
+) -> Fitted:
+    """A model of all these clicks, in which only the rows of those with clicks or features that are new are solved."""
     now = with_shares(Fitted.before_the_first_sweep(ratings, ratings, before.ranges))
-    users, items = (
-        replace(now.side(kind), factors=with_no_rows(before.side(kind), len(now.side(kind).ids)))
-        for kind in ("user", "item")
-    )
-    fitted = replace(before, users=users, items=items, mean=now.mean, ratings=ratings)
-    changed = {kind: np.flatnonzero(np.diff(of_side(added, kind)[1].indptr)) for kind in ("user", "item")}
+    fitted = replace(before, mean=now.mean, ratings=ratings)
+    for kind in ("user", "item"):
+        side, more = now.side(kind), told.get(kind)
+        links = before.side(kind).links
+        if links is not None and links.features is not None and more is not None:
+            links = links.with_features(more, links.features.ids.extended(more.ids))
+        side = replace(side, factors=with_no_rows(before.side(kind), len(side.ids)), usual=before.side(kind).usual)
+        fitted = with_side(fitted, kind, linked(side, links))
+    changed = {kind: changed_rows(*of_side(added, kind), told.get(kind)) for kind in ("user", "item")}
     new_users = changed["user"][changed["user"] >= len(before.users.ids)]
     for kind, rows in (("user", new_users), ("item", changed["item"]), ("user", changed["user"])):
         csr = of_side(ratings, kind)[1].take(rows)
@@ -455,35 +631,73 @@ class ClickRows:
     """Rows of `ImplicitMBMF`: the half-step over all pairs."""
 
     def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:
-        """`solve_rows` of these, by the Gram matrix of all of the other side."""
+        """`solve_rows` of these, by the Gram matrix of all of the other side who chose something or were chosen."""
         problem, side, other = all_pairs(fitted), fitted.side(kind), fitted.side(OTHER[kind])
         csr = confidences(csr, fitted.found["typical_strength"], side.factors.dtype)
         own = problem.own(kind, csr, problem.weights(kind, len(side.ids))[rows])
-        gram = problem.gram(OTHER[kind], other.factors)
-        return {"factors": solve_rows(problem, own, csr, side.factors[rows], other.factors, gram, pool)}
+        those = other.factors if other.links is None else np.where(clicked(other)[:, None], other.factors, 0)
+        fixed = other.factors, problem.gram(OTHER[kind], those)
+        if side.links is None:
+            return {"factors": solve_rows(problem, own, csr, side.factors[rows], *fixed, pool)}
+        ids, cold = side.ids.ids[rows], ~counting(csr)
+        own = drawn_to(own, side.links.expected(IdIndex(ids)))
+        found = solve_rows(problem, own, csr, side.factors[rows], *fixed, pool)
+        found[cold] = cold_rows(side, IdIndex(ids[cold]), problem.radius)
+        return {"factors": found}
 
 
 def explained(fitted: Fitted, pair: Pairs) -> Explanation:
-    """The parts that a user's choices have in their score of an item, in float64."""
+    """The parts that a user's choices and features have in their score of an item, in float64."""
     assert fitted.ratings is not None
     problem, given = all_pairs(fitted), fitted.ratings.by_user.take(pair.users)
-    csr = confidences(given, fitted.found["typical_strength"], np.float64)
+    csr, told = confidences(given, fitted.found["typical_strength"], np.float64), Told.of(fitted, int(pair.users[0]))
     H = fitted.items.factors[given.indices].astype(np.float64)
-    counts = csr.weights if csr.weights.size else np.ones(len(H))
-    share, ridge = problem.own("user", csr, np.ones(1))[0]
-    A = (H.T * counts) @ H + share * problem.gram("item", fitted.items.factors) + ridge * np.eye(H.shape[1])
+    counts, one = csr.weights if csr.weights.size else np.ones(len(H)), np.eye(H.shape[1])
+    share, ridge = problem.own("user", csr, np.ones(1))[0] if counting(csr).any() else (0.0, 1.0)
+    A = (H.T * counts) @ H + share * problem.gram("item", fitted.items.factors) + ridge * one
     w = fitted.users.factors[pair.users[0]].astype(np.float64)
     item = fitted.items.factors[pair.items[0]].astype(np.float64)
-    towards = np.linalg.lstsq(A + _pressure(A, counts @ H, w, problem.radius) * np.eye(len(w)), item, rcond=None)[0]
-    parts = counts * (H @ towards)
+    pressure = _pressure(A, counts @ H + ridge * (told.start + told.moved.sum(axis=0)), w, problem.radius)
+    towards = np.linalg.lstsq(A + pressure * one, item, rcond=None)[0]
     prediction, inner = float(answers.predictions(fitted, pair)[0]), float(w @ item)
     if inner:  # what slack's map makes of a product it makes of its parts, in proportion
-        parts = parts * (float(fitted.ranges.to_value(np.array([inner]), pair)[0]) / inner)
-    found = zip(fitted.items.ids.ids[given.indices].tolist(), given.data.tolist(), parts.tolist(), strict=True)
-    ratings = sorted(
-        (RatingPart(one, strength, 0.0, part) for one, strength, part in found), key=lambda p: -abs(p.total)
+        towards = towards * (float(fitted.ranges.to_value(np.array([inner]), pair)[0]) / inner)
+    by_choice, by_feature = counts * (H @ towards), ridge * (told.moved @ towards)
+    usual = ridge * float(told.start @ towards)
+    chosen = zip(fitted.items.ids.ids[given.indices].tolist(), given.data.tolist(), by_choice.tolist(), strict=True)
+    known = zip(told.names, told.values.tolist(), by_feature.tolist(), strict=True)
+    return Explanation(
+        prediction,
+        usual,
+        sorted((RatingPart(one, strength, 0.0, part) for one, strength, part in chosen), key=lambda p: -abs(p.total)),
+        sorted((FeaturePart(*one) for one in known), key=lambda p: -abs(p.total)),
+        prediction - usual - float(by_choice.sum()) - float(by_feature.sum()),
     )
-    return Explanation(prediction, 0.0, ratings, [], prediction - float(parts.sum()))
+
+
+class Told(NamedTuple):
+    """Where a user's row is drawn to: from where, by which features of what value, and how far by each of them."""
+
+    start: Floats
+    names: list[str]
+    values: Floats
+    moved: Floats
+
+    @classmethod
+    def of(cls, fitted: Fitted, user: int) -> Told:
+        """One whom a model knows, by number; nobody with a click starts from anywhere but 0."""
+        assert fitted.ratings is not None
+        users, width = fitted.users, fitted.users.factors.shape[1]
+        links, usual = users.links, users.usual
+        if links is None or usual is None or not links.told(users.ids)[user]:
+            return cls(np.zeros(width), [], np.empty(0), np.empty((0, width)))
+        features, told = known_features(users).rows_for(users.ids)
+        csr = confidences(fitted.ratings.by_user, fitted.found["typical_strength"], np.float64)
+        counts = counts_of_rows(all_pairs(fitted), "user", csr)
+        mean = features.T @ (counts * told) / max((counts * told).sum(), np.finfo(float).tiny)
+        own, known = features[[user]].toarray()[0], known_features(users)
+        start = np.zeros(width) if counts[user] > 0 else usual.astype(np.float64)
+        return cls(start, known.names, known.encoding.as_given(own), (own - mean)[:, None] * links.matrices[0])
 
 
 def _pressure(A: Floats, b: Floats, w: Floats, radius: float) -> float:

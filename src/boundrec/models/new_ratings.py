@@ -27,7 +27,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel
-from boundrec.models.estimator import check_names
+from boundrec.models.estimator import FactorisationModel, check_names
 from boundrec.models.fitted import Fitted, FittedSide
 from boundrec.models.side_information import FittedLinks, counting
 from boundrec.notes import warn
@@ -128,7 +128,7 @@ class TakesNewRatings(BoundedModel):
         if links is not None and told is not None:
             links = links.with_features(told, ids)
         in_no_set = None if others.links is None else others.links.without_sets()
-        sides: Any = {f"{kind}s": _linked(new, links), f"{OTHER[kind]}s": replace(others, links=in_no_set)}
+        sides: Any = {f"{kind}s": linked(new, links), f"{OTHER[kind]}s": replace(others, links=in_no_set)}
         view = copy.copy(self)
         started = replace(fitted, **sides, ranges=ranges, rule=rule, seen=Seen.of(given), ratings=None)
         solved = self._solved(started, kind, np.arange(len(ids)), csr)
@@ -190,7 +190,7 @@ class TakesNewRatings(BoundedModel):
             seen = Seen.of(ratings)
         own = ranges.scale.of_ratings(ratings)
         fitted = self._with_new_rows(Fitted.before_the_first_sweep(ratings, ratings, ranges), before, seen, told)
-        users, items = (_changed(*of_side(added, kind), told[kind]) for kind in ("user", "item"))
+        users, items = (changed_rows(*of_side(added, kind), told[kind]) for kind in ("user", "item"))
         for kind, rows in (("user", users[users >= old.n_users]), ("item", items), ("user", users)):
             if rows.size:
                 fitted = self._solved(fitted, kind, rows, of_side(own, kind)[1].take(rows))
@@ -216,15 +216,7 @@ class TakesNewRatings(BoundedModel):
 
     def _read_features(self, kind: str, given: Any, what: str | None = None) -> Features | None:
         """Features of ids that come after the fit, made as those of the fit were."""
-        what, links, names = what or f"{kind}_features", self.fitted_.side(kind).links, self.fitted_.names
-        if given is None:
-            return None
-        if links is None or links.features is None:
-            raise ValueError(
-                f"{what} are given, but this {type(self).__name__} was fitted without features of {kind}s: leave them "
-                "out, or fit a BayesianMBMF with such."
-            )
-        return links.encoded(given, what, None if names is None else names[kind == "item"])
+        return features_of_new(self, kind, given, what or f"{kind}_features")
 
     def _magnitudes_of(self, kind: str, ids: IdIndex, past: Csr) -> Floats:
         """Magnitudes of new ids, from their ratings where the fit made magnitudes of ratings."""
@@ -282,7 +274,7 @@ class TakesNewRatings(BoundedModel):
             links, more = old.links, told.get(kind)
             if links is not None and links.features is not None and more is not None:
                 links = links.with_features(more, links.features.ids.extended(more.ids))
-            sides[f"{kind}s"] = _linked(replace(side, prior=old.prior, **rows), links)
+            sides[f"{kind}s"] = linked(replace(side, prior=old.prior, **rows), links)
         return replace(before, **sides, ranges=fitted.ranges, mean=fitted.mean, seen=seen, ratings=fitted.ratings)
 
     def _solved(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr) -> Fitted:
@@ -528,13 +520,26 @@ def of_known(fitted: Fitted, ratings: Ratings, kind: str, on_unknown: str, told:
     return ratings.renumbered(*((own, known.ids) if kind == "user" else (known.ids, own)))
 
 
-def _linked(side: FittedSide, links: FittedLinks | None) -> FittedSide:
+def features_of_new(model: FactorisationModel, kind: str, given: Any, what: str) -> Features | None:
+    """Features of ids that come after the fit of a model, made as those of the fit were."""
+    if given is None:
+        return None
+    links, names = model.fitted_.side(kind).links, model.fitted_.names
+    if links is None or links.features is None:
+        raise ValueError(
+            f"{what} are given, but this {type(model).__name__} was fitted without features of {kind}s: leave them "
+            "out, or fit a BayesianMBMF, or an ImplicitMBMF, with such."
+        )
+    return links.encoded(given, what, None if names is None else names[kind == "item"])
+
+
+def linked(side: FittedSide, links: FittedLinks | None) -> FittedSide:
     """A side with what is known of it besides ratings; whoever has features is known, too."""
     trained = side.trained if links is None else side.trained | links.told(side.ids)
     return replace(side, links=links, trained=trained)
 
 
-def _changed(ids: IdIndex, csr: Csr, told: Features | None) -> Codes:
+def changed_rows(ids: IdIndex, csr: Csr, told: Features | None) -> Codes:
     """The rows with ratings or features that are new."""
     changed = np.diff(csr.indptr) > 0
     if told is not None:

@@ -1,5 +1,7 @@
 """What a model knows besides ratings: features of users and items, and who rated what, as links in the prior of rows.
 
+Of clicks, features are what the penalty draws rows to (:mod:`boundrec.solvers.feature_means`).
+
 Somebody's features are f_i; so is the set of whom they rated, 1/√n_i at each of the n_i (what people choose says more
 than how they rate). Only training ratings that count enter a set, and only of those who have several: whoever was rated
 once or twice tells nothing of others, and a link for each of them would keep the sampler from moving the prior, for it
@@ -8,7 +10,7 @@ is drawn from this. :mod:`boundrec.solvers.links` has the mathematics.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +19,11 @@ from scipy.sparse import csr_array, hstack
 
 from boundrec.arrays import Bools, Codes, Floats, ReadOnly, Reals
 from boundrec.data.columns import short
-from boundrec.data.features import Features, GraphEncoding
+from boundrec.data.features import Features, GraphEncoding, read_features
 from boundrec.data.ids import IdIndex
-from boundrec.data.ratings import Csr
+from boundrec.data.ratings import Csr, Ratings
+from boundrec.notes import warn
+from boundrec.solvers.feature_means import Regression
 from boundrec.solvers.gibbs import KeptSide
 from boundrec.solvers.links import LinkDraw, Links, telling
 
@@ -80,6 +84,11 @@ class FittedLinks(ReadOnly):
         alone = np.array([draw.alone for draw in draws], dtype)
         return replace(links, alone=alone, precisions=np.array(kept.precisions))
 
+    @classmethod
+    def of_regression(cls, found: Regression, features: Features, dtype: Any) -> FittedLinks:
+        """From rows of clicks on features: one sample."""
+        return cls(found.matrix[None].astype(dtype), found.typical[None, None], features, NOBODY)
+
     def draws(self) -> list[LinkDraw]:
         """Those of each sample, but for their strengths and spreads, of which nothing is made any more."""
         alone = [None] * len(self.matrices) if self.alone is None else self.alone
@@ -129,6 +138,13 @@ class FittedLinks(ReadOnly):
         weights = telling(rated_sets(csr, self.in_sets)[rated]) if self.in_sets.size else np.ones(n_rated)
         return np.asarray(known[rated].T @ weights / weights.size)
 
+    def expected(self, ids: IdIndex) -> Floats:
+        """Of clicks: Bᵀ(f − f̄) of rows with these ids, and 0 of whoever has no features."""
+        assert self.features is not None
+        known, told = self.features.rows_for(ids)
+        moved = known @ self.matrices[0].astype(np.float64) - self.typical[0, 0]
+        return np.where(told[:, None], moved, 0.0)
+
     def shifts(self, ids: IdIndex, csr: Csr) -> Iterator[Floats]:
         """Of each sample: where the prior of rows with these ids and ratings lies, beside that of a typical row.
 
@@ -147,6 +163,20 @@ class FittedLinks(ReadOnly):
                 moved[told] += (known @ matrix[first:last].astype(np.float64) - usual)[told]
                 first = last
             yield moved
+
+
+def with_features(ratings: Ratings, given: Mapping[str, Any]) -> tuple[Ratings, dict[str, Features]]:
+    """Features of "user" and "item" as they are read, and the ratings with rows for everybody who has some."""
+    found, index = {}, {"user": ratings.users, "item": ratings.items}
+    for kind, features in given.items():
+        if features is not None:
+            name = None if ratings.names is None else ratings.names[kind == "item"]
+            read = read_features(features, f"{kind}_features", name, index[kind])
+            for note in read.notes:
+                warn(note)
+            found[kind] = read
+            index[kind] = index[kind].extended(read.ids)
+    return ratings.with_more_ids(index["user"], index["item"]), found
 
 
 def _refuse_far(features: Features, what: str) -> None:

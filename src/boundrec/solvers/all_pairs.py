@@ -6,12 +6,16 @@
 where n_i = Σ_j c_ij, and N counts the users who chose something. The sum over all pairs is a quadratic form of one
 Gram matrix, the same for every row: A_i = Σ_obs c hhᵀ + α HᵀD_pH + λ(α Σp + n_i)I of a user, and
 A_j = Σ_obs c wwᵀ + α p_j WᵀW + λ(α p_j N + n_j)I of an item. A half-step costs what the observations cost.
+
+Where features tell of a side, its rows are drawn to what these say instead of to 0: ‖w_i‖² in the penalty is
+‖w_i − m_i‖², and the regression that m_i come from (:mod:`boundrec.solvers.feature_means`) adds its own penalty. A row
+then solves A_i w = Σ_obs c h + λ_i m_i in the ball.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -21,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
 from boundrec.solvers import Learned, Sweep
+from boundrec.solvers.feature_means import FeatureMeans, Regression
 from boundrec.solvers.threads import RowPool
 
 
@@ -48,11 +53,14 @@ class AllPairs:
         with _controller().limit(limits=1, user_api="blas"):  # more threads change the bits of a product
             return np.asarray(weighed.T @ rows)
 
+    def counts(self, kind: str, csr: Csr, weights: Floats) -> Floats:
+        """What each row counts: its observations, and all of its pairs by what they do."""
+        total = float(self.popularity.sum()) if kind == "user" else float(self.n_users)
+        return self.unobserved_weight * weights * total + csr.row_weights()
+
     def own(self, kind: str, csr: Csr, weights: Floats) -> Floats:
         """Of each row what multiplies the Gram matrix, and its ridge."""
-        total = float(self.popularity.sum()) if kind == "user" else float(self.n_users)
-        share = self.unobserved_weight * weights
-        return np.column_stack([share, self.ridge * (share * total + csr.row_weights())])
+        return np.column_stack([self.unobserved_weight * weights, self.ridge * self.counts(kind, csr, weights)])
 
 
 @cache
@@ -60,10 +68,15 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+def drawn_to(own: Floats, means: Floats) -> Floats:
+    """What `AllPairs.own` has of each row, and where features draw it to."""
+    return np.column_stack([own, own[:, 1:2] * means])
+
+
 def solve_rows(
     problem: AllPairs, own: Floats, csr: Csr, rows: Reals, fixed: Reals, gram: Floats, pool: RowPool
 ) -> Reals:
-    """Rows of a side, each at the global minimum of its own quadratic; ``own`` is that of `AllPairs.own`."""
+    """Rows of a side, each at the global minimum of its own quadratic; ``own`` is `AllPairs.own`, or `drawn_to`."""
     from boundrec.solvers.kernels import solve_rows_all_pairs
 
     n_factors = fixed.shape[1]
@@ -87,28 +100,58 @@ def _square_in_eights(gram: Floats) -> Floats:
     return square
 
 
-class AllPairsAlternation:
-    """Solves every item's row, then every user's, for ever; ratings are ones, weighted by c."""
+@dataclass(frozen=True)
+class LearnedFromAll(Learned):
+    """The factors of both sides and, by "user" and "item", what the regression on features has found of a side."""
 
-    def __init__(self, problem: AllPairs, sides: tuple[Csr, Csr], starts: tuple[Reals, Reals], pool: RowPool) -> None:
-        self._problem, self._pool = problem, pool
+    means: Mapping[str, Regression] = field(default_factory=dict)
+
+
+class AllPairsAlternation:
+    """Solves every item's row, then every user's, for ever; ratings are ones, weighted by c.
+
+    ``means`` has the regressions of the sides with features. Each comes before the half-step of its side, which so is
+    what ends a sweep: whoever is solved once more, by the same features, keeps their row.
+    """
+
+    def __init__(
+        self,
+        problem: AllPairs,
+        sides: tuple[Csr, Csr],
+        starts: tuple[Reals, Reals],
+        pool: RowPool,
+        means: Mapping[str, FeatureMeans] | None = None,
+    ) -> None:
+        self._problem, self._pool, self._means = problem, pool, means or {}
         self._by_user, self._by_item = sides
         self.users, self.items = starts
 
     def sweeps(self) -> Iterator[Sweep]:
         """The objective after each sweep."""
-        problem, by_user, by_item, pool = self._problem, self._by_user, self._by_item, self._pool
+        problem, by_user, by_item = self._problem, self._by_user, self._by_item
         of_users = problem.own("user", by_user, problem.weights("user", len(self.users)))
         of_items = problem.own("item", by_item, problem.weights("item", len(self.items)))
         gram = problem.gram("user", self.users)
         while True:
-            self.items = solve_rows(problem, of_items, by_item, self.items, self.users, gram, pool)
+            self.items, of_them = self._half_step("item", by_item, of_items, self.items, self.users, gram)
             among_items = problem.gram("item", self.items)
-            self.users = solve_rows(problem, of_users, by_user, self.users, self.items, among_items, pool)
+            self.users, penalty = self._half_step("user", by_user, of_users, self.users, self.items, among_items)
             gram = problem.gram("user", self.users)
             unobserved = problem.unobserved_weight * float(np.sum(gram * among_items))
-            penalty = _size(self.users, of_users) + _size(self.items, of_items)
-            yield Sweep(self._observed() + unobserved + penalty)
+            yield Sweep(self._observed() + unobserved + (penalty + of_them))
+
+    def _half_step(
+        self, kind: str, csr: Csr, own: Floats, rows: Reals, fixed: Reals, gram: Floats
+    ) -> tuple[Reals, float]:
+        """The rows of a side, drawn to what features say, if any do; and their penalty."""
+        problem, pool, regression = self._problem, self._pool, self._means.get(kind)
+        if regression is None:
+            found = solve_rows(problem, own, csr, rows, fixed, gram, pool)
+            return found, _size(found, own)
+        regression.regress(rows, pool)
+        means = regression.expected(pool)
+        found = solve_rows(problem, drawn_to(own, means), csr, rows, fixed, gram, pool)
+        return found, _size(found - means, own) + problem.ridge * regression.penalty()
 
     def _observed(self) -> float:
         """Σ c (1 − w·h)² over the observations."""
@@ -118,9 +161,9 @@ class AllPairsAlternation:
         self._pool.run(squared_errors, self._by_user.indptr, self._by_user, self.users, self.items, errors)
         return float(errors.sum())
 
-    def result(self) -> Learned:
-        """The factors of both sides."""
-        return Learned(self.users, self.items)
+    def result(self) -> LearnedFromAll:
+        """The factors of both sides, and what features say of them."""
+        return LearnedFromAll(self.users, self.items, means={kind: one.found for kind, one in self._means.items()})
 
 
 def _size(rows: Reals, own: Floats) -> float:

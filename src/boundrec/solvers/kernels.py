@@ -689,17 +689,20 @@ def _inside_ball(A, b, radius, w, L):
 
 @compiled
 def solve_rows_all_pairs(csr, fixed, gram, own, radius, rows, start, stop):
-    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + a_i wᵀGw + λ_i‖w‖² over ‖w‖ ≤ r, for each row; own_i = (a_i, λ_i).
+    """w_i ← argmin Σ_j c_ij (v_ij − w·h_j)² + a_i wᵀGw + λ_i‖w − m_i‖² over ‖w‖ ≤ r, for each row.
 
-    G = Σ_j p_j h_j h_jᵀ has all pairs in it, so that those which nobody observed cost a row nothing. It also keeps
-    nearly every row inside the ball, where one factorisation is all that it takes. Factors come in whole eights.
+    own_i = (a_i, λ_i, λ_i m_i), or (a_i, λ_i) where all m_i are 0. G = Σ_j p_j h_j h_jᵀ has all pairs in it, so that
+    those which nobody observed cost a row nothing. It also keeps nearly every row inside the ball, where one
+    factorisation is all that it takes. Factors come in whole eights.
     """
     n_factors = fixed.shape[1]
     A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 4, n_factors))
     b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
     for i in range(start, stop):
-        share, ridge = own[i]
+        share, ridge = own[i, 0], own[i, 1]
         normal_equations_by_blocks(csr, i, fixed, A, b)
+        for k in range(own.shape[1] - 2):
+            b[k] += own[i, k + 2]
         trace = 0.0
         for k in range(n_factors):
             for m in range(k + 1):
