@@ -4,6 +4,8 @@
 
 - ``cold``: a tenth of the items of MovieLens 1M without any rating to fit, then a tenth of the users, five draws each:
   error and intervals of `BayesianMBMF` on their ratings, with features and without.
+- ``clicks``: the same of `ImplicitMBMF`, three draws each: lists for users without clicks beside those of popularity,
+  lists of items without clicks beside chance, and lists of everybody else.
 - ``cost``: processor time of a sweep and peak memory with sets and with noise of each row's own, on MovieLens 1M.
 - ``tolerance``: links, their strengths and the error on MovieLens 100k, by how closely links are solved for.
 
@@ -31,12 +33,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from benchmarks.measure import RESULTS, SHARED_DATA, Check, Part, SweepClock, peak_memory, real_data, save_parts
-from boundrec import BayesianMBMF
+from boundrec import BayesianMBMF, ImplicitMBMF
 from boundrec.arrays import Bools, Floats
 from boundrec.datasets import Dataset
-from boundrec.metrics import rmse
+from boundrec.metrics import ndcg_at_k, rmse
 from boundrec.models.side_information import rated_sets
-from boundrec.solvers import normal_equations
+from boundrec.solvers import feature_means, normal_equations
 from boundrec.solvers.links import Links
 from boundrec.solvers.normal_equations import NormalEquations
 from boundrec.solvers.threads import thread_count
@@ -218,6 +220,86 @@ def cold_checks(side: str, without: list[dict[str, Any]], told: list[dict[str, A
         Check(f"cold {side}s: intervals hold as for others, points apart", f"{apart:.1f}", "≤ 3", apart <= 3),
         Check(f"cold {side}s: intervals, points off what they promise", f"{off:.1f}", "≤ 3", off <= 3),
     ]
+
+
+# --- clicks -----------------------------------------------------------------------------------------------------
+
+CLICK_DRAWS, PLACES = range(3), 10
+#: Penalties of what features say that are tried on the validation draw.
+STRENGTHS = (5.0, 20.0, 50.0, 200.0)
+
+
+def shuffled_items(data: Dataset, number: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Pairs with items under other numbers, and the new number of each: equal scores are listed by number."""
+    number_of = np.random.default_rng([number, 7]).permutation(int(data.item.max()) + 1)
+    return np.column_stack([data.user, number_of[data.item]]), number_of
+
+
+def lists_measured(data: Dataset, side: str, number: int, table: Floats | None, to_choose: bool = False) -> list[float]:
+    """NDCG@10 of lists for cold users, or of cold items alone, and of others' lists against what is held out of them.
+
+    Without a table the cold have popularity: of users it is known, of items it is chance.
+    """
+    draw = draw_cold(data, side, number, to_choose)
+    X, number_of = shuffled_items(data, number)
+    given: dict[str, Any] = {}
+    if table is not None:
+        rows = table if side == "user" else table[np.argsort(number_of)]
+        given[f"{side}_features"] = np.arange(len(rows)), rows
+    model = ImplicitMBMF(random_state=number).fit(X[draw.training], **given)
+    only = np.unique(X[draw.cold, 1]) if side == "item" else None
+    return [_ndcg(model, X[draw.cold], only), _ndcg(model, X[draw.warm], None)]
+
+
+def _ndcg(model: ImplicitMBMF, held: NDArray[Any], only: NDArray[Any] | None) -> float:
+    """Of lists for everybody in pairs that were held out; strangers get popularity, and things unknown a place."""
+    users = np.unique(held[:, 0])
+    if only is None or np.isin(only, model.item_ids_.ids).all():
+        lists, _ = model.recommend(users, n=PLACES, candidates=only)
+    else:
+        lists = np.tile(only[:PLACES], (len(users), 1))
+    return ndcg_at_k(held[:, 0], held[:, 1], users, lists, PLACES)
+
+
+def clicks() -> Part:
+    """(clicks) Features of those who have no click, and of everybody else."""
+    title, data = "Without a click, with features: MovieLens 1M", real_data("movielens_1m")
+    tables = {side: features_of(side) for side in SIDES}
+    skipped = part_or_reason(title, data, *tables.values())
+    if skipped is not None:
+        return skipped
+    assert data is not None
+    rows, checks, notes = [], [], []
+    for side, table in tables.items():
+        assert table is not None
+        notes.append(by_strength(data, side, table))
+        runs = {}
+        for name, given in (("without features", None), ("features", table)):
+            runs[name] = np.array([lists_measured(data, side, number, given) for number in CLICK_DRAWS])
+            said = [", ".join(f"{one:.3f}" for one in column) for column in runs[name].T]
+            rows.append([f"a tenth of the {side}s", name, *said])
+        gain = np.diff([run.mean(axis=0) for run in runs.values()], axis=0)[0]
+        checks.append(Check(f"cold {side}s: NDCG@10 higher by", f"{gain[0]:+.4f}", "> 0", gain[0] > 0))
+        checks.append(Check(f"others, features of {side}s: NDCG@10", f"{gain[1]:+.4f}", "≥ -0.001", gain[1] >= -0.001))
+    notes.append(
+        f"ImplicitMBMF as it comes, pairs alone; NDCG@{PLACES} of {len(CLICK_DRAWS)} draws. Cold: a tenth of the "
+        "items, or of the users, without any pair to fit. Lists for cold users are of all items, without features by "
+        "popularity; those of cold items are of these alone, without features in an order by chance. Others: a tenth "
+        "of the other pairs, held out. Validation as above."
+    )
+    return Part(title, ["cold", "model", "NDCG@10, cold", "NDCG@10, others"], rows, checks, notes)
+
+
+def by_strength(data: Dataset, side: str, table: Floats) -> str:
+    """What lists are worth on the validation draw, by the penalty of what features say."""
+    found = []
+    for strength in STRENGTHS:
+        with mock.patch.object(feature_means, "STRENGTH", strength):
+            cold, others = lists_measured(data, side, 0, table, to_choose=True)
+        found.append(f"{strength:g}: {cold:.4f} and {others:.4f}")
+    return f"Features of {side}s, NDCG@{PLACES} of the cold and of others on the validation draw, by STRENGTH: " + (
+        f"{'; '.join(found)}. In use: {feature_means.STRENGTH:g}."
+    )
 
 
 # --- cost -------------------------------------------------------------------------------------------------------
@@ -433,7 +515,7 @@ def _change(base: list[dict[str, float]], other: list[dict[str, float]], what: s
 
 # --- all of them ------------------------------------------------------------------------------------------------
 
-PARTS = {"cold": cold, "cost": cost, "tolerance": tolerance}
+PARTS = {"cold": cold, "clicks": clicks, "cost": cost, "tolerance": tolerance}
 
 
 def main(arguments: list[str]) -> int:

@@ -146,3 +146,74 @@ def test_strengths_of_zero_are_refused_with_their_line(command, folder):
     (folder / "zero.csv").write_text("user,item,count\na,x,1\nb,y,0\n")
     _, err = command("fit zero.csv -o m.safetensors -m implicit", code=1)
     assert "1 of 2 values of 'count' are not above 0 (first: 0 in line 3)" in err
+
+
+# --- what is known besides clicks -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tables(folder):
+    """Features of people and films, of whom one has no click."""
+    people = {"who": [f"u{user}" for user in range(31)], "age": [20 + user % 7 for user in range(31)]}
+    films = {"film": [f"film {item}" for item in range(21)], "kind": ["ab"[item % 2] for item in range(21)]}
+    pl.DataFrame(people).write_csv(folder / "people.csv")
+    pl.DataFrame(films).write_csv(folder / "films.csv")
+    return "--user-features people.csv --item-features films.csv"
+
+
+def test_features_of_a_clicks_model_answer_for_those_without_clicks(command, folder, tables):
+    _, err = command(f"fit clicks.csv -o m.safetensors -m implicit -k 4 --keep-ratings {tables}")
+    assert "people.csv: 1 feature of 31 users (ids in 'who'), 1 of them without ratings." in err
+    frame = pl.read_csv(folder / "clicks.csv")
+    beside = {
+        f"{kind}_features": pl.read_csv(folder / f"{name}.csv")
+        for kind, name in (("user", "people"), ("item", "films"))
+    }
+    model = boundrec.ImplicitMBMF(4, random_state=0).fit(frame, **beside)
+    loaded = boundrec.load(folder / "m.safetensors")
+    assert np.array_equal(loaded.user_factors_, model.user_factors_)
+    rows = list(csv.DictReader(io.StringIO(command("recommend m.safetensors u30 -n 4")[0])))
+    assert [row["item"] for row in rows] == model.recommend(["u30"], n=4)[0][0].tolist()
+    out, _ = command("info m.safetensors")
+    assert "features: 1 of users (age), 2 of items (kind=a, kind=b)\n" in out
+    assert "who rated what" not in out
+    why = json.loads(command("explain m.safetensors u30 film_3 --json")[0])
+    total = why["usual"] + sum(part["total"] for part in why["features"]) + why["remainder"]
+    assert total == pytest.approx(why["prediction"])
+    assert [part["name"] for part in why["features"]] == ["age"]
+    assert "age" in command("explain m.safetensors u3 film_3")[0]
+    command("fit clicks.csv -o m.safetensors -m implicit -k 4")
+    assert "features" not in command("info m.safetensors")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "evaluate clicks.csv -m implicit --k 2",
+        "compare clicks.csv --models implicit --k 2 -o plot.png",
+        "tune clicks.csv -m implicit --k 2,3 --grid ridge=0.01",
+    ],
+)
+def test_features_reach_every_fit_of_clicks(command, tables, monkeypatch, text):
+    seen, fit = [], boundrec.ImplicitMBMF.fit
+
+    def spy(self, X, y=None, *, user_features=None, item_features=None, **others):
+        seen.append((user_features is not None, item_features is not None))
+        return fit(self, X, y, user_features=user_features, item_features=item_features, **others)
+
+    monkeypatch.setattr(boundrec.ImplicitMBMF, "fit", spy)
+    out, _ = command(f"{text} {tables}")
+    assert set(seen) == {(True, True)}
+    assert "failed" not in out
+
+
+def test_what_a_clicks_model_does_not_learn_from_is_refused(command, folder, tables):
+    for option in ("--noise own", "--implicit both"):
+        _, err = command(f"fit clicks.csv -o m.safetensors -m implicit {option} {tables}", code=2)
+        assert (
+            f"{option.split()[0]}: implicit does not learn from that: pass --model bayesian, or leave this out." in err
+        )
+    told = "--noise own --item-features films.csv"
+    _, err = command(f"compare plays.csv --models implicit,bayesian,mf -o p.png --k 2 --sweeps 3 {told}")
+    assert "Note: mf learns from ratings alone: only implicit, bayesian get --item-features." in err
+    assert "Note: implicit, mf do not learn from that: only bayesian gets --noise." in err

@@ -28,6 +28,7 @@ MODELS = {
     "linked": BayesianMBMF(2, bounds=(1, 5), implicit="users", max_iter=6, n_kept=2, random_state=0),
     "chosen": MBMF(2, bounds=(1, 5), affinity=True, max_iter=2, random_state=0),
     "clicks": ImplicitMBMF(2, slack=1.5, popularity_power=0.5, max_iter=2, random_state=0),
+    "known clicks": ImplicitMBMF(2, max_iter=2, random_state=0),
     "biased": MF(2, bounds=(1, 5), biases=True, clip=True, max_iter=3, random_state=0),
     "non-negative": NMF(2, validation_fraction=0.1, max_iter=3, random_state=0),
     "splitting": BMCADMM(2, bounds=(1, 5), max_iter=3, random_state=0),
@@ -46,6 +47,7 @@ FEATURES = {
     },
     "linked": {"user_features": Graph([(user, user + 1) for user in range(9)])},
 }
+FEATURES["known clicks"] = FEATURES["told"]
 LARGEST = np.finfo(float).max
 
 
@@ -272,6 +274,26 @@ def array(name, alter):
     return change
 
 
+def without(name):
+    def change(arrays, text):
+        own_array(arrays, text, name)
+        del arrays[name]
+
+    return change
+
+
+def all_of(*changes):
+    def change(arrays, text):
+        for one in changes:
+            one(arrays, text)
+
+    return change
+
+
+def twice(samples):
+    return np.repeat(samples, 2, axis=0)
+
+
 def value(**changes):
     return lambda arrays, text: change_table(text, "values", **changes)
 
@@ -293,7 +315,7 @@ def larger(rows):
     return 3 * rows
 
 
-BALL, BAYES = "ball", "Bayesian"
+BALL, BAYES, SIDES = "ball", "Bayesian", ("user", "item")
 REFUSED = {
     "seen rows that wrap around": (BALL, array("seen.indptr", wrapping), "users have seen are damaged"),
     "rows of ratings that wrap around": (BALL, array("ratings.indptr", wrapping), "users have seen are damaged"),
@@ -370,6 +392,36 @@ REFUSED = {
         "linked",
         array("user_links.features.ids", lambda ids: np.maximum(ids, 3)),
         "'user_links.features.ids' name somebody twice",
+    ),
+    "NaN in what features say": (
+        "known clicks",
+        array("user_links.typical", with_first(np.nan)),
+        "'user_links' or its 'user_usual' are not finite",
+    ),
+    "features that lead too far": (
+        "known clicks",
+        array("item_links.matrices", with_all(1e31)),
+        "too large to be work",
+    ),
+    "features of two samples": (
+        "known clicks",
+        all_of(
+            *(array(f"{kind}_links.{part}", twice) for kind in ("user", "item") for part in ("matrices", "typical"))
+        ),
+        "its 'user_links' do not go with its features",
+    ),
+    "a mean row outside the ball": ("known clicks", array("item_usual", with_all(3.0)), "its 'item_usual' are not fin"),
+    "a mean row of another width": ("known clicks", array("item_usual", lambda row: row[1:]), "has 1 width, but there"),
+    "features without a mean row": ("known clicks", without("user_usual"), "'user_links' and 'user_usual' do not go"),
+    "known by nothing at all": (
+        "known clicks",
+        all_of(array("user_means", with_first(0.0)), array("user_links.features.ids", lambda ids: ids + 70)),
+        "its 'user_means' are not the shares",
+    ),
+    "features of affinities": (
+        "chosen",
+        lambda arrays, text: arrays.update({"affinity.user_usual": np.zeros(64, np.float32)}),
+        "it holds 'affinity.user_usual', which this boundrec does not know",
     ),
     "affinities that nobody asked for": ("chosen", setting(affinity=False), "does not go with affinity=False"),
     "no affinities where they were asked for": (BALL, setting(affinity=True), "does not go with affinity=True"),

@@ -1,9 +1,21 @@
 """What the benchmark of side information draws and watches, on made-up ratings."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from benchmarks import side_information
-from benchmarks.side_information import SIDES, cold_checks, draw_cold, drawn_within, measured, memory_of, solved_within
+from benchmarks.side_information import (
+    SIDES,
+    cold_checks,
+    draw_cold,
+    drawn_within,
+    lists_measured,
+    measured,
+    memory_of,
+    shuffled_items,
+    solved_within,
+)
 
 from boundrec import BayesianMBMF, datasets
 from boundrec.solvers import normal_equations
@@ -36,6 +48,20 @@ def test_a_draw_is_measured_with_features_and_without(data):
     assert runs[0][0]["cold"]["rmse"] != runs[1][0]["cold"]["rmse"]
     gain = cold_checks("item", *runs)[0]
     assert gain.measured.startswith(f"{runs[0][0]['cold']['rmse'] - runs[1][0]['cold']['rmse']:.4f}")
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_lists_of_the_cold_are_measured_with_features_and_without(side):
+    """Choices that features decide: with these the cold are ranked right, without them by popularity, or chance."""
+    rng = np.random.default_rng(0)
+    users, items = np.nonzero(rng.random((80, 60)) < 0.5 * (np.arange(80)[:, None] % 2 == np.arange(60) % 2))
+    data = SimpleNamespace(user=users, item=items)
+    table = np.eye(2)[np.arange(80 if side == "user" else 60) % 2]
+    told, plain = (lists_measured(data, side, 1, given) for given in (table, None))
+    assert told[0] > 1.3 * plain[0]
+    assert all(0 < one <= 1 for one in (*told, *plain))
+    X, number_of = shuffled_items(data, 1)
+    assert np.array_equal(np.argsort(number_of)[X[:, 1]], items)
 
 
 def test_the_tolerance_is_another_only_while_it_is_watched(data):

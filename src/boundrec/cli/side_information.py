@@ -89,9 +89,12 @@ class AskedBeside:
         """Refuse what none of these models takes, before anything is read; say who goes without."""
         remedy = "name bayesian among --models" if takes("--models") else "pass --model bayesian"
         for without, options in self._by_who_lacks_them(names).items():
-            asked, verb = " and ".join(options), "learns" if len(without) == 1 else "learn"
-            told = any(map(takes_features, without))
-            who = f"{', '.join(without)} {verb} {'not from that' if told else 'from ratings alone'}"
+            asked, alone = " and ".join(options), len(without) == 1
+            if any(map(takes_features, without)):
+                why = "does not learn from that" if alone else "do not learn from that"
+            else:
+                why = "learns from ratings alone" if alone else "learn from ratings alone"
+            who = f"{', '.join(without)} {why}"
             others = [name for name in names if name not in without]
             if not others:
                 raise typer.BadParameter(f"{asked}: {who}: {remedy}, or leave this out.")
