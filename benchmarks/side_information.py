@@ -278,7 +278,7 @@ def clicks() -> Part:
             runs[name] = np.array([lists_measured(data, side, number, given) for number in CLICK_DRAWS])
             said = [", ".join(f"{one:.3f}" for one in column) for column in runs[name].T]
             rows.append([f"a tenth of the {side}s", name, *said])
-        gain = np.diff([run.mean(axis=0) for run in runs.values()], axis=0)[0]
+        gain = np.diff([run.mean(axis=0) for run in runs.values()], axis=0)[0].tolist()
         checks.append(Check(f"cold {side}s: NDCG@10 higher by", f"{gain[0]:+.4f}", "> 0", gain[0] > 0))
         checks.append(Check(f"others, features of {side}s: NDCG@10", f"{gain[1]:+.4f}", "≥ -0.001", gain[1] >= -0.001))
     notes.append(

@@ -663,7 +663,7 @@ def explained(fitted: Fitted, pair: Pairs) -> Explanation:
     if inner:  # what slack's map makes of a product it makes of its parts, in proportion
         towards = towards * (float(fitted.ranges.to_value(np.array([inner]), pair)[0]) / inner)
     by_choice, by_feature = counts * (H @ towards), ridge * (told.moved @ towards)
-    usual = ridge * float(told.start @ towards)
+    usual = float(ridge * (told.start @ towards))
     chosen = zip(fitted.items.ids.ids[given.indices].tolist(), given.data.tolist(), by_choice.tolist(), strict=True)
     known = zip(told.names, told.values.tolist(), by_feature.tolist(), strict=True)
     return Explanation(
