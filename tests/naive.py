@@ -645,3 +645,16 @@ def feature_regression(F, counts, W, strength):
     left = np.vstack([roots * (F[there] - mean), np.sqrt(penalty) * np.eye(F.shape[1])])
     right = np.vstack([roots * W[there], np.zeros((F.shape[1], W.shape[1]))])
     return np.linalg.lstsq(left, right, rcond=None)[0], mean, penalty
+
+
+def conditional_row(side, other, prior, precision, row, shift):
+    """Mean (with the held coordinate) and covariance (without) of a row's conditional, the ball left out of account."""
+    csr, r, held = side.csr, side.radius[row], side.held
+    entries = slice(csr.indptr[row], csr.indptr[row + 1])
+    rated = other.factors[csr.indices[entries]].astype(float)
+    c = precision * (csr.weights[entries].astype(float) if csr.weights.size else np.ones(len(rated)))
+    own = float(side.factors[row, held])
+    H, left = np.delete(rated, held, axis=1), csr.data[entries] - own * rated[:, held]
+    Q = prior.precision + r * r * (H.T * c) @ H
+    x = np.linalg.solve(Q, prior.precision @ (prior.mean + shift) + r * H.T @ (c * left))
+    return np.insert(r * x, held, own), r * r * np.linalg.inv(Q)

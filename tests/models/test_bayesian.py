@@ -11,8 +11,9 @@ import naive
 from boundrec import MBMF, BayesianMBMF
 from boundrec.models.answers import mixture_quantiles, sampled
 from boundrec.models.bayesian import slack_for
+from boundrec.solvers import random_kernels
 from boundrec.solvers import sampling_kernels as kernels
-from boundrec.solvers.gibbs import draw_prior
+from boundrec.solvers.gibbs import draw_prior, draw_wishart
 
 
 def stream(seed):
@@ -28,7 +29,7 @@ def many(draw, n, seed=0):
     ("low", "high"), [(-1, 1), (-0.2, 3), (-5, 5), (0, 1), (2, 2.3), (3, 9), (6, 6.01), (-8, -5), (-1e-3, 1e-3)]
 )
 def test_truncated_normals_have_the_distribution_of_scipys(low, high):
-    sample = many(lambda state: kernels.truncated_normal(state, low, high), 4000)
+    sample = many(lambda state: random_kernels.truncated_normal(state, low, high), 4000)
     assert sample.min() >= low
     assert sample.max() <= high
     assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
@@ -40,13 +41,13 @@ def test_the_inverse_of_the_tail_is_that_of_its_slow_twin(low, width):
     """1e-9 of what the numbers vary by: the twin's logarithm of a tail at 1000 is 5e5, which leaves ten digits."""
     scale = min(width, 1 / (low + 1))
     for share in (1e-12, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-9):
-        found = kernels._tail_by_inverse(share, low, low + width)
+        found = random_kernels._tail_by_inverse(share, low, low + width)
         assert found == pytest.approx(naive.quantile_of_tail(share, low, low + width), rel=0, abs=1e-9 * scale)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (2, 2.3), (3, 9), (6, 6.01), (30, np.inf), (0, np.inf)])
 def test_tails_by_inverse_have_the_distribution_of_scipys(low, high):
-    sample = many(lambda state: kernels._tail_by_inverse(kernels._uniform(state), low, high), 4000)
+    sample = many(lambda state: random_kernels._tail_by_inverse(random_kernels.uniform(state), low, high), 4000)
     assert sample.min() >= low
     assert sample.max() <= high
     assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
@@ -54,7 +55,7 @@ def test_tails_by_inverse_have_the_distribution_of_scipys(low, high):
 
 @pytest.mark.parametrize(("low", "high"), [(-1, 1), (-0.2, 3), (-5, 5), (-1e-3, 1e-3), (-3, 0.1), (-np.inf, np.inf)])
 def test_numbers_around_zero_by_inverse_have_the_distribution_of_scipys(low, high):
-    sample = many(lambda state: kernels._normal_by_inverse(state, low, high), 4000)
+    sample = many(lambda state: random_kernels._normal_by_inverse(state, low, high), 4000)
     assert sample.min() >= low
     assert sample.max() <= high
     assert stats.kstest(sample, stats.truncnorm(low, high).cdf).pvalue > 1e-3
@@ -63,13 +64,13 @@ def test_numbers_around_zero_by_inverse_have_the_distribution_of_scipys(low, hig
 @pytest.mark.parametrize("low", [1e5, 1e7])
 def test_far_tails_by_inverse_are_exponential(low):
     """Out there φ(low + t)/φ(low) is e^(−low·t), and numbers have digits left for t·low."""
-    sample = many(lambda state: kernels._tail_by_inverse(kernels._uniform(state), low, np.inf), 4000)
+    sample = many(lambda state: random_kernels._tail_by_inverse(random_kernels.uniform(state), low, np.inf), 4000)
     assert stats.kstest((sample - low) * low, stats.expon.cdf).pvalue > 1e-3
 
 
 def test_short_intervals_by_inverse_are_uniform():
     for low, width in ((0.0, 1e-300), (3.0, 1e-9), (1e5, 1e-9)):
-        shares = [(kernels._tail_by_inverse(u, low, low + width) - low) / width for u in (0.1, 0.5, 0.9)]
+        shares = [(random_kernels._tail_by_inverse(u, low, low + width) - low) / width for u in (0.1, 0.5, 0.9)]
         assert shares == pytest.approx([0.1, 0.5, 0.9], abs=0.02)  # 1e5 has steps of 1.5e-11
 
 
@@ -89,7 +90,7 @@ def test_short_intervals_by_inverse_are_uniform():
     ],
 )
 def test_truncated_normals_of_any_interval_come_to_an_end_inside_it(low, high):
-    assert np.all([low <= x <= high for x in many(lambda state: kernels.truncated_normal(state, low, high), 50)])
+    assert np.all([low <= x <= high for x in many(lambda state: random_kernels.truncated_normal(state, low, high), 50)])
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_truncated_normals_of_any_interval_come_to_an_end_inside_it(low, high):
     [(2.0, 2.0), (3.0, 2.0), (-1.0, -2.0), (np.inf, np.inf), (-np.inf, -np.inf), (1.0, np.nan), (np.nan, 1.0)],
 )
 def test_where_nothing_lies_between_the_ends_the_lower_one_is_returned(low, high):
-    assert np.array_equal(kernels.truncated_normal(stream(0), low, high), low, equal_nan=True)
+    assert np.array_equal(random_kernels.truncated_normal(stream(0), low, high), low, equal_nan=True)
 
 
 def by_rejection(L, mean, radius, n, rng):
@@ -153,15 +154,18 @@ def test_means_in_the_ball_are_those_of_rejection_sampling(d, distance):
     mean[0] = distance
     exact = by_rejection(L, mean, 1.0, 20_000, rng)
     x, z, spread, state, found, spreads = np.zeros(d), np.empty(d), np.empty(2), stream(5), [], []
+    Z = np.empty((d, 8))
     for _ in range(4000):
         kernels._draw_in_ball(L, mean, 1.0, x, state, z)
         around = x.copy()
-        kernels._mean_in_ball(L, mean, 1.0, state, z, around, spread)
+        random_kernels.fill_normal(state, Z.reshape(-1))
+        kernels._solve_upper_for_eight(L, Z)
+        kernels._mean_of_pairs(mean, 1.0, Z, around, spread)
         assert np.linalg.norm(around) <= 1
         found.append(around)
         spreads.append(spread.copy())
     # As a ratio of sums over eight pairs it is biased where the ball cuts pairs apart, by far less than its own spread.
-    assert np.mean(found, axis=0) == pytest.approx(exact.mean(axis=0), abs=0.025)
+    assert np.mean(found, axis=0) == pytest.approx(exact.mean(axis=0), abs=0.035)
     variances = exact.var(axis=0)
     assert np.std(found, axis=0).max() < np.sqrt(variances).max()  # it varies less than a draw
     # The variance around a mean of few draws is too small by that mean's own.
@@ -173,10 +177,10 @@ def test_means_in_the_ball_are_those_of_rejection_sampling(d, distance):
 @pytest.mark.parametrize("scale", [1.0, 1e20, 1e300])
 def test_a_precision_that_rounding_makes_indefinite_is_factorised_with_the_least_shift(scale):
     """Of rank one but for a prior that is lost in rounding; a definite one has no shift at all."""
-    direction = np.arange(1.0, 6.0)
-    A, L = scale * np.outer(direction, direction) + np.eye(5), np.zeros((5, 5))
-    assert kernels._factorise_safely(A, L)
-    assert np.allclose(np.tril(L) @ np.tril(L).T / scale, A / scale, rtol=0, atol=1e-12 * 55)
+    direction = np.arange(1.0, 9.0)
+    A, L = scale * np.outer(direction, direction) + np.eye(8), np.zeros((8, 8))
+    assert kernels._factorise_safely(A.copy(), L)
+    assert np.allclose(np.tril(L) @ np.tril(L).T / scale, A / scale, rtol=0, atol=1e-12 * 204)
     if scale == 1:
         assert np.allclose(np.tril(L), np.linalg.cholesky(A), rtol=1e-12)
 
@@ -184,20 +188,33 @@ def test_a_precision_that_rounding_makes_indefinite_is_factorised_with_the_least
 def test_a_row_with_a_precision_beyond_all_numbers_stays_as_it_is():
     csr = (np.array([0, 1]), np.array([0], np.int32), np.array([1.0]), np.empty(0))
     prior, key = (np.full((2, 2), np.inf), np.zeros((1, 2))), np.uint64(0)
-    rows, means, spreads = np.array([[0.3, 0.4]]), np.empty((1, 2)), np.full((1, 2), np.nan)
-    assert not kernels._factorise_safely(prior[0], np.empty((2, 2)))
-    kernels.sample_rows(csr, np.ones((1, 2)), (np.ones(1), 0.9), prior, 1.0, key, (rows, means, spreads), 0, 1)
-    assert np.array_equal(rows, [[0.3, 0.4]])
+    rows, means, spreads = np.array([[0.3, 0.5, 0.4]]), np.empty((1, 3)), np.full((1, 2), np.nan)
+    assert not kernels._factorise_safely(np.full((8, 8), np.inf), np.empty((8, 8)))
+    nothing = np.empty((0, 0))
+    span, out = (nothing, nothing, nothing, -1), (rows, means, spreads)
+    kernels.sample_rows(csr, np.ones((1, 3)), 1, (np.ones(1), 0.9), prior, span, 1.0, key, out, 0, 1)
+    assert np.array_equal(rows, [[0.3, 0.5, 0.4]])
     assert np.array_equal(means, rows)
     assert np.array_equal(spreads, [[0, 0]])
 
 
 def test_where_the_ball_cuts_nothing_off_the_mean_is_exact():
     L, mean = np.linalg.cholesky(np.array([[900.0, 200.0], [200.0, 400.0]])), np.array([0.3, -0.4])
-    x, spread = np.zeros(2), np.empty(2)
-    kernels._mean_in_ball(L, mean, 1.0, stream(1), np.empty(2), x, spread)
+    x, spread, Z = np.zeros(2), np.empty(2), np.random.default_rng(0).standard_normal((2, 8))
+    kernels._solve_upper_for_eight(L, Z)
+    kernels._mean_of_pairs(mean, 1.0, Z, x, spread)
     assert np.allclose(x, mean, rtol=1e-14)
     assert np.all(spread > 0)
+
+
+def test_precisions_have_wisharts_distribution():
+    rng, scatter = np.random.default_rng(0), np.array([[3.0, 1.0, 0.2], [1.0, 2.0, -0.5], [0.2, -0.5, 4.0]])
+    ours = np.array([draw_wishart(7, scatter, rng) for _ in range(4000)])
+    assert np.array_equal(ours, ours.transpose(0, 2, 1))
+    scipys = stats.wishart.rvs(7, np.linalg.inv(scatter), 4000, random_state=1)
+    for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2)):
+        assert stats.ks_2samp(ours[:, i, j], scipys[:, i, j]).pvalue > 1e-4
+    assert stats.ks_2samp(np.linalg.det(ours), np.linalg.det(scipys)).pvalue > 1e-4
 
 
 def test_the_prior_of_the_rows_is_drawn_around_their_moments():

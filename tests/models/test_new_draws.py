@@ -17,7 +17,7 @@ from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, unstack
 from boundrec.solvers.gibbs import Prior, draw_rows
 from boundrec.solvers.threads import RowPool
 
-SETTINGS = {"implicit": "off", "noise": "one", "dtype": "float64", "random_state": 0, "n_jobs": 1}
+SETTINGS = {"implicit": "off", "noise": "one", "dtype": "float64", "random_state": 1, "n_jobs": 1}
 SAMPLER = BayesianMBMF(3, bounds=(1, 5), max_iter=20, n_kept=5, **SETTINGS)
 
 

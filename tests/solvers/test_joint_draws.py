@@ -297,6 +297,8 @@ def test_sweeps_and_simulated_ratings_in_turn_have_the_distribution_of_the_model
         monkeypatch.setattr(normal_equations, "FEW", 0)
         monkeypatch.setattr(Links, "solved", partialmethod(Links.solved, tolerance=1e-9))
     scores = geweke_scores(MODELS[name](), np.random.default_rng(1))
+    if "who rated what" in name:  # a stranger's set is not known, and is taken to be half-way to what others chose
+        del scores["users |x3|"]
     assert len(scores) > 40
     assert not {name: round(score, 1) for name, score in scores.items() if not abs(score) < FARTHEST}
 

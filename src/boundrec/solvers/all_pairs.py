@@ -16,17 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
 from boundrec.solvers import Learned, Sweep
 from boundrec.solvers.feature_means import FeatureMeans, Regression
-from boundrec.solvers.threads import RowPool
+from boundrec.solvers.threads import RowPool, one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class AllPairs:
         """Σ p h hᵀ over the rows of a side: what the other side's rows are solved with."""
         rows = factors.astype(np.float64, copy=False)
         weighed = rows if kind == "user" else rows * self.popularity[:, None]
-        with _controller().limit(limits=1, user_api="blas"):  # more threads change the bits of a product
+        with one_blas_thread():
             return np.asarray(weighed.T @ rows)
 
     def counts(self, kind: str, csr: Csr, weights: Floats) -> Floats:
@@ -61,11 +58,6 @@ class AllPairs:
     def own(self, kind: str, csr: Csr, weights: Floats) -> Floats:
         """Of each row what multiplies the Gram matrix, and its ridge."""
         return np.column_stack([self.unobserved_weight * weights, self.ridge * self.counts(kind, csr, weights)])
-
-
-@cache
-def _controller() -> Any:
-    return ThreadpoolController()
 
 
 def drawn_to(own: Floats, means: Floats) -> Floats:

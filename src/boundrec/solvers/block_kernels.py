@@ -2,7 +2,8 @@
 
 A compiler keeps no block of a matrix in registers by itself: it must assume that what is written to one row may be read
 from another. So `load`, `store`, `times` and `plus` name eight neighbouring entries of a row of a float64 matrix as one
-value. A processor whose registers are narrower takes two or four for each. Sizes are whole numbers of eights.
+value. A processor whose registers are narrower takes two or four for each. Sizes are whole numbers of eights: where
+rows are shorter, zeros are added.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from numba.extending import intrinsic, models, register_model
 from boundrec.solvers.compiling import compiled
 
 #: Observations whose factors are gathered at a time: so few that they stay in the nearest cache.
-_TILE = 16
+tile_size = 32
 
 # --- eight entries as one value -------------------------------------------------------------------------------
 
@@ -114,6 +115,16 @@ def plus(typing, x, y, z):
     return _eight(_eight, _eight, _eight), code
 
 
+@intrinsic
+def sum_of(typing, x, y):
+    """x + y, entry by entry."""
+
+    def code(context, builder, signature, arguments):
+        return builder.fadd(*arguments)
+
+    return _eight(_eight, _eight), code
+
+
 # --- blocks ---------------------------------------------------------------------------------------------------
 
 
@@ -143,6 +154,21 @@ def _add_products(X, n, k, m, C):
 
 
 @compiled
+def _add_sums(X, t, n, m, b):
+    """b[0, m : m + 8] += Σ_{p < n} t[p, 0] x_p[m : m + 8], in four sums, so that additions need not wait."""
+    nothing = times(0.0, load(b, 0, m))
+    s0, s1, s2, s3 = load(b, 0, m), nothing, nothing, nothing
+    for p in range(0, n - 3, 4):
+        s0 = plus(s0, repeat(t, p, 0), load(X, p, m))
+        s1 = plus(s1, repeat(t, p + 1, 0), load(X, p + 1, m))
+        s2 = plus(s2, repeat(t, p + 2, 0), load(X, p + 2, m))
+        s3 = plus(s3, repeat(t, p + 3, 0), load(X, p + 3, m))
+    for p in range(n // 4 * 4, n):
+        s0 = plus(s0, repeat(t, p, 0), load(X, p, m))
+    store(b, 0, m, sum_of(sum_of(s0, s1), sum_of(s2, s3)))
+
+
+@compiled
 def gather(csr, first, stop, fixed, F, t):
     """F_j = √c_j h_j and t_j = √c_j v_j of the observations from ``first`` to ``stop``.
 
@@ -158,21 +184,60 @@ def gather(csr, first, stop, fixed, F, t):
 
 
 @compiled
-def normal_equations_by_blocks(csr, row, fixed, A, b):
-    """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j over one row's observations."""
-    n_factors, end = fixed.shape[1], csr[0][row + 1]
-    F, t = np.empty((_TILE, n_factors)), np.empty(_TILE)
-    A[:] = 0.0
-    b[:] = 0.0
-    for first in range(csr[0][row], end, _TILE):
-        stop = min(first + _TILE, end)
-        gather(csr, first, stop, fixed, F, t)
-        for j in range(stop - first):
-            for k in range(n_factors):
-                b[k] += t[j] * F[j, k]
-        for k in range(0, n_factors, 8):
-            for m in range(0, k + 8, 8):
-                _add_products(F, stop - first, k, m, A)
+def in_eights(n):
+    """The least whole number of eights that is at least n."""
+    return (n + 7) // 8 * 8
+
+
+@compiled
+def new_tile(n_factors):
+    """Room for the factors, with zeros up to whole eights, and the values (of one column) of a tile of observations."""
+    F, t = np.empty((tile_size, in_eights(n_factors))), np.empty((tile_size, 1))
+    for j in range(tile_size):
+        for k in range(F.shape[1]):
+            F[j, k] = 0.0
+    return F, t
+
+
+@compiled
+def new_equations(n_factors):
+    """Room for A and b (of one row) in whole eights."""
+    n = in_eights(n_factors)
+    return np.empty((n, n)), np.empty((1, n))
+
+
+@compiled
+def clear(A, b):
+    """A ← 0 and b ← 0."""
+    for k in range(A.shape[0]):
+        b[0, k] = 0.0
+        for m in range(A.shape[1]):
+            A[k, m] = 0.0
+
+
+@compiled
+def add_tile(tile, n, A, b):
+    """A += FᵀF (lower triangle) and b += Fᵀt of the first n observations of a tile."""
+    F, t = tile
+    for k in range(0, A.shape[0], 8):
+        _add_sums(F, t, n, k, b)
+        for m in range(0, k + 8, 8):
+            _add_products(F, n, k, m, A)
+
+
+@compiled
+def normal_equations_by_blocks(csr, row, fixed, tile, A, b):
+    """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j over one row's observations.
+
+    A and b are those of `new_equations`, with zeros where ``fixed`` has no factors; ``tile`` is one of `new_tile`.
+    """
+    clear(A, b)
+    F, t = tile
+    end = csr[0][row + 1]
+    for first in range(csr[0][row], end, tile_size):
+        stop = min(first + tile_size, end)
+        gather(csr, first, stop, fixed, F, t[:, 0])
+        add_tile(tile, stop - first, A, b)
 
 
 @compiled

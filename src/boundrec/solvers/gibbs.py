@@ -16,11 +16,11 @@ import numpy as np
 
 from boundrec.arrays import Codes, Floats, Reals
 from boundrec.solvers import Learned, Side, Sweep
-from boundrec.solvers.exact import HELD_SHARE, free_part, whole_rows
+from boundrec.solvers.exact import HELD_SHARE
 from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.links import LinkDraw
 from boundrec.solvers.row_noise import RowNoise
-from boundrec.solvers.threads import RowPool
+from boundrec.solvers.threads import RowPool, one_blas_thread
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
 PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
@@ -37,6 +37,22 @@ class Prior(NamedTuple):
 
     mean: Floats
     precision: Floats
+
+
+class Span(NamedTuple):
+    """What rows with few ratings are drawn by, in as many dimensions as they have ratings; and how few that is.
+
+    With P = L Lᵀ the precision of the prior, ``whiten`` is L⁻ᵀ, and ``others`` are the other side's rows times it.
+    """
+
+    root: Floats
+    whiten: Floats
+    others: Floats
+    few: int
+
+
+#: No row is drawn in the span of its ratings.
+NO_SPAN = Span(NO_SHIFTS, NO_SHIFTS, NO_SHIFTS, -1)
 
 
 class Draws(NamedTuple):
@@ -68,11 +84,13 @@ def sample_side(
     """Draw the prior of the rows, then every row, given the other side."""
     rows, links = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], side.links
     if links is None:
-        return draw_rows(side, other, draw_prior(rows, rng), precision, pool, rng, with_means)
+        prior = draw_prior(rows, rng)
+        return draw_rows(side, other, prior, precision, pool, rng, with_means, span=_span(side, other, prior))
     rated = links.rated
     prior = draw_prior((rows - links.shifts(pool))[rated], rng, *links.scatter())
     links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
-    draws = draw_rows(side, other, prior, precision, pool, rng, with_means, links.shifts(pool))
+    shifts, span = links.shifts(pool), _span(side, other, prior)
+    draws = draw_rows(side, other, prior, precision, pool, rng, with_means, shifts, span)
     link = links.drawn(pool)
     if links.sets and (with_means or not rated.all()):
         link = _as_chosen(link, prior, side, other)
@@ -131,6 +149,7 @@ def draw_rows(
     rng: np.random.Generator,
     with_means: bool,
     shifts: Floats = NO_SHIFTS,
+    span: Span = NO_SPAN,
 ) -> Draws:
     """Draw every row of a side given its prior and the other side, which stay as they are.
 
@@ -138,37 +157,56 @@ def draw_rows(
     """
     from boundrec.solvers.sampling_kernels import sample_rows
 
-    free, features = free_part(side, other, pool)
-    means = np.empty_like(free.factors) if with_means else np.empty((0, free.factors.shape[1]))
-    spread = np.empty((len(means), 2))
-    ball = side.radius, float(np.sqrt(1 - HELD_SHARE))
-    linear = (prior.precision @ prior.mean)[None, :]
+    rows, P = side.factors.copy(), prior.precision
+    means = np.empty_like(rows) if with_means else np.empty((0, rows.shape[1]), rows.dtype)
+    out = rows, means, np.empty((len(means), 2))
+    linear = (P @ prior.mean)[None, :]
     if len(shifts):
-        linear = linear + np.einsum("ni,ij->nj", shifts, prior.precision)
-    weighed = prior.precision, linear
-    key = rng.integers(2**64, dtype=np.uint64)
-    out, width = (free.factors, means, spread), features.shape[1]
-    pool.run(sample_rows, free.csr.indptr, free.csr, features, ball, weighed, precision, key, out, width=width)
-    return Draws(whole_rows(free.factors, side), prior, whole_rows(means, side) if with_means else means, spread)
+        linear = linear + np.einsum("ni,ij->nj", shifts, P)
+    with one_blas_thread():
+        whitened = linear @ span.whiten if span.few >= 0 else NO_SHIFTS
+    ball, key = (side.radius, float(np.sqrt(1 - HELD_SHARE))), rng.integers(2**64, dtype=np.uint64)
+    short = span.root, span.others, whitened, span.few
+    given = side.csr, other.factors, held_by(side), ball, (P, linear), short, precision, key, out
+    pool.run(sample_rows, side.csr.indptr, *given, width=len(P))
+    return Draws(rows, prior, *out[1:])
+
+
+def _span(side: Side, other: Side, prior: Prior) -> Span:
+    """That of a half-step."""
+    root: Floats = np.linalg.cholesky(prior.precision).astype(np.float64, copy=False)
+    whiten: Floats = np.linalg.inv(root).T.astype(np.float64)
+    with one_blas_thread():
+        return Span(root, whiten, other.factors @ np.insert(whiten, held_by(side), 0.0, axis=0), len(whiten) // 2)
 
 
 def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.0, n_told: int = 0) -> Prior:
     """Mean and precision of the rows' prior, from their Normal-Wishart conditional (β₀ = 2, ν₀ = D, W₀ = I).
 
-    ``told`` is the scatter of whatever else has this precision, of which there are ``n_told``. Sums are einsum's plain
-    loops: threaded products would change bits with the number of threads.
+    ``told`` is the scatter of whatever else has this precision, of which there are ``n_told``.
     """
-    from scipy.stats import wishart  # takes a while to import, which a process that only predicts need not wait for
-
     n, d = rows.shape
     centre = np.einsum("ni->i", rows) / n
-    apart = rows - centre
-    scatter = np.einsum("ni,nj->ij", apart, apart)
-    shrunk = PRIOR_ROWS * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
-    P = np.atleast_2d(wishart.rvs(d + n + n_told, np.linalg.inv(np.eye(d) + scatter + shrunk + told), random_state=rng))
+    with one_blas_thread():
+        squares = rows.T @ rows
+    scatter = squares - n * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
+    P = draw_wishart(d + n + n_told, np.eye(d) + scatter + told, rng)
     root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
     mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
-    return Prior(np.asarray(mean), np.asarray(P))
+    return Prior(np.asarray(mean), P)
+
+
+def draw_wishart(n: int, scatter: Floats, rng: np.random.Generator) -> Floats:
+    """A precision with n degrees of freedom around n times the inverse of a scatter matrix (Bartlett 1933).
+
+    With scatter = L Lᵀ it is T Tᵀ for T = L⁻ᵀ A, where A is triangular, with standard normal numbers below its diagonal
+    and roots of χ² with n, n − 1, … degrees of freedom on it.
+    """
+    d = len(scatter)
+    A = np.tril(rng.standard_normal((d, d)), -1)
+    np.fill_diagonal(A, np.sqrt(rng.chisquare(n - np.arange(d))))
+    T = np.linalg.solve(np.linalg.cholesky(scatter).T, A)
+    return np.asarray(T @ T.T)
 
 
 def _given(value: Floats | None) -> Floats:

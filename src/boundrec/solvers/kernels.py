@@ -13,7 +13,13 @@ Draws are in :mod:`boundrec.solvers.sampling_kernels`, what only rivals need in 
 
 import numpy as np
 
-from boundrec.solvers.block_kernels import cholesky_by_blocks, gather, normal_equations_by_blocks
+from boundrec.solvers.block_kernels import (
+    cholesky_by_blocks,
+    gather,
+    new_equations,
+    new_tile,
+    normal_equations_by_blocks,
+)
 from boundrec.solvers.compiling import compiled
 
 #: A diagonal shift below this share of the trace is numerically zero.
@@ -696,11 +702,12 @@ def solve_rows_all_pairs(csr, fixed, gram, own, radius, rows, start, stop):
     factorisation is all that it takes. Factors come in whole eights.
     """
     n_factors = fixed.shape[1]
-    A, scratch = np.empty((n_factors, n_factors)), np.empty((n_factors + 4, n_factors))
-    b, w, present = np.empty(n_factors), np.empty(n_factors), np.empty(n_factors)
+    scratch, w, present = np.empty((n_factors + 4, n_factors)), np.empty(n_factors), np.empty(n_factors)
+    (A, as_row), tile = new_equations(n_factors), new_tile(n_factors)
+    b = as_row[0]
     for i in range(start, stop):
         share, ridge = own[i, 0], own[i, 1]
-        normal_equations_by_blocks(csr, i, fixed, A, b)
+        normal_equations_by_blocks(csr, i, fixed, tile, A, as_row)
         for k in range(own.shape[1] - 2):
             b[k] += own[i, k + 2]
         trace = 0.0

@@ -7,11 +7,14 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 #: With fewer ratings (or pairs, where all are looked at) than this, starting threads costs more than it saves.
 INLINE_BELOW = 50_000
@@ -115,3 +118,14 @@ class RowPool:
         except BaseException:  # an error in a kernel, or Ctrl-C: start no other range
             waiting.clear()
             raise
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """A context in which NumPy's products run on one thread: more of them change the bits."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
