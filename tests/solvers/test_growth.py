@@ -86,15 +86,23 @@ def test_the_row_of_a_user_with_ranges_of_its_own_is_that_of_an_independent_solv
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_errors_of_ratings_equal_their_slow_twin(dtype):
+def test_errors_of_ratings_and_their_sums_equal_their_slow_twins(dtype):
     rng = np.random.default_rng(0)
     V, Z = rng.standard_normal((6, 5)).astype(dtype), rng.random((6, 5)) < 0.6
     W, H = rng.standard_normal((6, 3)).astype(dtype), rng.standard_normal((5, 3)).astype(dtype)
     rows, columns = np.nonzero(Z)
     indptr = np.searchsorted(rows, np.arange(7)).astype(np.int64)
-    out = np.empty(len(rows))
-    kernels.rating_errors((indptr, columns.astype(np.int32), V[Z], np.empty(0, dtype)), W, H, out, 0, 6)
-    assert np.allclose(out, naive.rating_errors(V.astype(float), Z, W.astype(float), H.T.astype(float)), atol=1e-12)
+    counts, of_items, squares, totals = (
+        rng.uniform(0, 2, len(rows)),
+        rng.uniform(0, 2, 5),
+        np.empty(len(rows)),
+        np.empty(6),
+    )
+    csr = indptr, columns.astype(np.int32), V[Z], np.empty(0, dtype)
+    kernels.errors_by_rating(csr, W, H, counts, of_items, squares, totals, 0, 6)
+    wanted = naive.rating_errors(V.astype(float), Z, W.astype(float), H.T.astype(float)) ** 2
+    assert np.allclose(squares, wanted, atol=1e-12)
+    assert np.allclose(totals, naive.row_noise_rates(rows, wanted * counts, of_items[columns], 0, 6) * 2, atol=1e-12)
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1), st.booleans())

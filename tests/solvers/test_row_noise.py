@@ -40,7 +40,9 @@ def test_rows_have_the_gamma_distribution_of_their_squared_errors():
     noise, shares = row_noise(users, items, counts, n_users, n_items), []
     for _ in range(3000):
         before = noise.of_items
-        noise.redraw(0.3 * squares, 0.3, rng)
+        totals = 0.3 * np.bincount(users, before[items] * squares, minlength=n_users)
+        total = noise.redraw(totals, 0.3 * squares / counts, counts, 0.3, rng)
+        assert total == pytest.approx(0.3 * np.sum(noise.of_users[users] * noise.of_items[items] * squares), rel=1e-12)
         sums = np.bincount(users, counts, minlength=n_users), np.bincount(items, counts, minlength=n_items)
         rates = (
             naive.row_noise_rates(users, squares, before[items], USERS_ALIKE, n_users),
@@ -52,8 +54,11 @@ def test_rows_have_the_gamma_distribution_of_their_squared_errors():
     assert min(stats.kstest(row, "uniform").pvalue for row in np.array(shares).T) > 1e-3
     order = np.lexsort((users, items))
     wanted = counts * noise.of_users[users] * noise.of_items[items]
-    assert noise.weights(counts) == pytest.approx(wanted, rel=1e-14)
-    assert noise.weights_by_item(counts[order]) == pytest.approx(wanted[order], rel=1e-14)
+    by_user, by_item = np.empty(len(users)), np.empty(len(users))
+    noise.weigh(counts, by_user)
+    noise.weigh_by_item(counts[order], by_item)
+    assert by_user == pytest.approx(wanted, rel=1e-14)
+    assert by_item == pytest.approx(wanted[order], rel=1e-14)
 
 
 def test_noise_of_rows_its_growth_and_the_variance_have_their_priors_where_ratings_are_simulated_anew():
@@ -111,7 +116,8 @@ def test_noise_of_rows_comes_on_top_of_what_widths_of_ranges_count(noise_of_fits
     noise, weights = noise_of_fits[-1]
     places = model.fitted_.ratings.positions(X)
     wanted = naive.share_weights(-HALF, HALF, np.ones(len(X)), noise.p)
-    own = noise.rows.weights(np.ones(len(X)))
+    own = np.empty(len(X))
+    noise.rows.weigh(np.ones(len(X)), own)
     assert np.allclose(weights[places], wanted * own[places], rtol=1e-9)
     assert noise.p == growth or growth == "auto"
 

@@ -94,6 +94,16 @@ def repeat(typing, matrix, row, column):
 
 
 @intrinsic
+def eight_times(typing, number):
+    """A number, eight times."""
+
+    def code(context, builder, signature, arguments):
+        return _spread(builder, arguments[0])
+
+    return _eight(types.float64), code
+
+
+@intrinsic
 def times(typing, factor, eight):
     """factor · eight, for a factor that is one number."""
 
@@ -155,17 +165,46 @@ def _add_products(X, n, k, m, C):
 
 @compiled
 def _add_sums(X, t, n, m, b):
-    """b[0, m : m + 8] += Σ_{p < n} t[p, 0] x_p[m : m + 8], in four sums, so that additions need not wait."""
-    nothing = times(0.0, load(b, 0, m))
-    s0, s1, s2, s3 = load(b, 0, m), nothing, nothing, nothing
+    """b[0, m : m + 8] += Σ_{p < n} t[0, p] x_p[m : m + 8], in four sums, so that additions need not wait."""
+    s0, s1, s2, s3 = load(b, 0, m), eight_times(0.0), eight_times(0.0), eight_times(0.0)
     for p in range(0, n - 3, 4):
-        s0 = plus(s0, repeat(t, p, 0), load(X, p, m))
-        s1 = plus(s1, repeat(t, p + 1, 0), load(X, p + 1, m))
-        s2 = plus(s2, repeat(t, p + 2, 0), load(X, p + 2, m))
-        s3 = plus(s3, repeat(t, p + 3, 0), load(X, p + 3, m))
+        s0 = plus(s0, repeat(t, 0, p), load(X, p, m))
+        s1 = plus(s1, repeat(t, 0, p + 1), load(X, p + 1, m))
+        s2 = plus(s2, repeat(t, 0, p + 2), load(X, p + 2, m))
+        s3 = plus(s3, repeat(t, 0, p + 3), load(X, p + 3, m))
     for p in range(n // 4 * 4, n):
-        s0 = plus(s0, repeat(t, p, 0), load(X, p, m))
+        s0 = plus(s0, repeat(t, 0, p), load(X, p, m))
     store(b, 0, m, sum_of(sum_of(s0, s1), sum_of(s2, s3)))
+
+
+@compiled
+def sums_of_rows(places, dense, out, start, stop):
+    """out_i = Σ_j d_j over the places j of a row; ``dense`` and ``out`` are whole eights wide."""
+    indptr, indices = places
+    for i in range(start, stop):
+        first, end = indptr[i], indptr[i + 1]
+        middle = first + (end - first) // 4 * 4
+        for m in range(0, dense.shape[1], 8):
+            s0, s1, s2, s3 = eight_times(0.0), eight_times(0.0), eight_times(0.0), eight_times(0.0)
+            for p in range(first, middle, 4):
+                s0 = sum_of(s0, load(dense, indices[p], m))
+                s1 = sum_of(s1, load(dense, indices[p + 1], m))
+                s2 = sum_of(s2, load(dense, indices[p + 2], m))
+                s3 = sum_of(s3, load(dense, indices[p + 3], m))
+            for p in range(middle, end):
+                s0 = sum_of(s0, load(dense, indices[p], m))
+            store(out, i, m, sum_of(sum_of(s0, s1), sum_of(s2, s3)))
+
+
+@compiled
+def roots_of_weights(weights, first, stop, out):
+    """√c of the observations from ``first`` to ``stop``, all in a loop of their own, which takes several at a time."""
+    if weights.size:
+        for j in range(stop - first):
+            out[j] = np.sqrt(np.float64(weights[first + j]))
+    else:
+        for j in range(stop - first):
+            out[j] = 1.0
 
 
 @compiled
@@ -175,9 +214,9 @@ def gather(csr, first, stop, fixed, F, t):
     Then Σ c hhᵀ = FᵀF and Σ c v h = Fᵀt, and q(w) = ‖t − F w‖² − ‖t‖².
     """
     _indptr, indices, data, weights = csr
+    roots_of_weights(weights, first, stop, t)
     for j in range(stop - first):
-        root = np.sqrt(np.float64(weights[first + j])) if weights.size else 1.0
-        h = fixed[indices[first + j]]
+        root, h = t[j], fixed[indices[first + j]]
         for k in range(h.shape[0]):
             F[j, k] = root * h[k]
         t[j] = root * data[first + j]
@@ -191,8 +230,8 @@ def in_eights(n):
 
 @compiled
 def new_tile(n_factors):
-    """Room for the factors, with zeros up to whole eights, and the values (of one column) of a tile of observations."""
-    F, t = np.empty((tile_size, in_eights(n_factors))), np.empty((tile_size, 1))
+    """Room for the factors, with zeros up to whole eights, and the values (in one row) of a tile of observations."""
+    F, t = np.empty((tile_size, in_eights(n_factors))), np.empty((1, tile_size))
     for j in range(tile_size):
         for k in range(F.shape[1]):
             F[j, k] = 0.0
@@ -236,7 +275,7 @@ def normal_equations_by_blocks(csr, row, fixed, tile, A, b):
     end = csr[0][row + 1]
     for first in range(csr[0][row], end, tile_size):
         stop = min(first + tile_size, end)
-        gather(csr, first, stop, fixed, F, t[:, 0])
+        gather(csr, first, stop, fixed, F, t[0])
         add_tile(tile, stop - first, A, b)
 
 

@@ -20,7 +20,7 @@ from boundrec.solvers.exact import HELD_SHARE
 from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.links import LinkDraw
 from boundrec.solvers.row_noise import RowNoise
-from boundrec.solvers.threads import RowPool, one_blas_thread
+from boundrec.solvers.threads import RowPool, product
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
 PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
@@ -162,9 +162,8 @@ def draw_rows(
     out = rows, means, np.empty((len(means), 2))
     linear = (P @ prior.mean)[None, :]
     if len(shifts):
-        linear = linear + np.einsum("ni,ij->nj", shifts, P)
-    with one_blas_thread():
-        whitened = linear @ span.whiten if span.few >= 0 else NO_SHIFTS
+        linear = linear + product(shifts, P)
+    whitened = product(linear, span.whiten) if span.few >= 0 else NO_SHIFTS
     ball, key = (side.radius, float(np.sqrt(1 - HELD_SHARE))), rng.integers(2**64, dtype=np.uint64)
     short = span.root, span.others, whitened, span.few
     given = side.csr, other.factors, held_by(side), ball, (P, linear), short, precision, key, out
@@ -176,8 +175,8 @@ def _span(side: Side, other: Side, prior: Prior) -> Span:
     """That of a half-step."""
     root: Floats = np.linalg.cholesky(prior.precision).astype(np.float64, copy=False)
     whiten: Floats = np.linalg.inv(root).T.astype(np.float64)
-    with one_blas_thread():
-        return Span(root, whiten, other.factors @ np.insert(whiten, held_by(side), 0.0, axis=0), len(whiten) // 2)
+    others = product(other.factors, np.insert(whiten, held_by(side), 0.0, axis=0))
+    return Span(root, whiten, others, len(whiten) // 2)
 
 
 def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.0, n_told: int = 0) -> Prior:
@@ -187,9 +186,7 @@ def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.
     """
     n, d = rows.shape
     centre = np.einsum("ni->i", rows) / n
-    with one_blas_thread():
-        squares = rows.T @ rows
-    scatter = squares - n * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
+    scatter = product(rows.T, rows) - n * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
     P = draw_wishart(d + n + n_told, np.eye(d) + scatter + told, rng)
     root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
     mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
@@ -273,31 +270,38 @@ class RatingNoise:
     ) -> None:
         self.widths, self.p, self.rows = widths, p, rows
         self._weights, self._weights_by_item, self._order = weights, weights[order], order
+        #: Written anew in every sweep: memory that is asked for and given back in each costs as much as what is in it.
+        self._squares, self._by_user, self._by_item = (np.empty(weights.size) for _ in range(3))
 
     def redraw(self, users: Side, items: Side, variance: float, pool: RowPool, rng: np.random.Generator) -> float:
         """Draw whatever it is that ratings differ in, given both sides, and weigh the ratings by it.
 
         Returns their squared errors as they then count, added up.
         """
-        from boundrec.solvers.kernels import rating_errors
+        from boundrec.solvers.kernels import errors_by_rating
 
-        csr = users.csr
-        squares = np.empty(csr.data.size)
-        pool.run(rating_errors, csr.indptr, csr, users.factors, items.factors, squares)
-        squares *= squares
-        if self.rows is not None:
-            self.rows.redraw(squares * self._by_width(), variance, rng)
+        counts, squares, totals = self._by_width(), self._squares, np.empty(len(users.factors))
+        of_items = np.ones(len(items.factors)) if self.rows is None else self.rows.of_items
+        given = users.csr, users.factors, items.factors, counts, of_items
+        pool.run(errors_by_rating, users.csr.indptr, *given, squares, totals)
+        total = 0.0 if self.rows is None else self.rows.redraw(totals, squares, counts, variance, rng)
         if self.widths is not None:  # last: with the variance integrated out, which nothing may use before it is drawn
-            self.p = self.widths.draw(self.p, squares if self.rows is None else self.rows.weights(squares), rng)
+            weighed = squares
+            if self.rows is not None:
+                weighed = self._by_user
+                self.rows.weigh(squares, weighed)
+            self.p = self.widths.draw(self.p, weighed, rng)
         self.weigh(users, items)
-        return float(np.einsum("p,p->", users.csr.weights, squares))
+        return total if self.widths is None else float(np.einsum("p,p->", users.csr.weights, squares))
 
     def weigh(self, users: Side, items: Side) -> None:
         """Weigh the ratings of both sides by what was drawn."""
         by_user = self._by_width()
         by_item = self._weights_by_item if self.widths is None else by_user[self._order]
         if self.rows is not None:
-            by_user, by_item = self.rows.weights(by_user), self.rows.weights_by_item(by_item)
+            self.rows.weigh(by_user, self._by_user)
+            self.rows.weigh_by_item(by_item, self._by_item)
+            by_user, by_item = self._by_user, self._by_item
         users.csr = users.csr._replace(weights=by_user)
         items.csr = items.csr._replace(weights=by_item)
 

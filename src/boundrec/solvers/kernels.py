@@ -61,13 +61,17 @@ def squared_errors(csr, rows, fixed, out, start, stop):
 
 
 @compiled
-def rating_errors(csr, rows, fixed, out, start, stop):
-    """out_ij = v_ij − w_i·h_j of each observation."""
+def errors_by_rating(csr, rows, fixed, counts, of_columns, squares, out, start, stop):
+    """squares_ij = (v_ij − w_i·h_j)² of each observation, and out_i = Σ_j c_ij b_j (v_ij − w_i·h_j)²."""
     indptr, indices, data, _weights = csr
     for i in range(start, stop):
         w = rows[i]
+        total = 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            out[p] = data[p] - dot(w, fixed[indices[p]])
+            error = data[p] - dot(w, fixed[indices[p]])
+            squares[p] = error * error
+            total += counts[p] * of_columns[indices[p]] * squares[p]
+        out[i] = total
 
 
 @compiled
@@ -88,25 +92,6 @@ def sparse_products(matrix, dense, out, start, stop):
             value, row = values[last], dense[indices[last]]
             for k in range(total.shape[0]):
                 total[k] += value * row[k]
-
-
-@compiled
-def sums_of_rows(places, dense, out, start, stop):
-    """out_i = Σ_j d_j over the places j of a row: `sparse_products` where every entry is 1."""
-    indptr, indices = places
-    for i in range(start, stop):
-        total = out[i]
-        total[:] = 0.0
-        p, end = indptr[i], indptr[i + 1]
-        while p + 4 <= end:
-            d0, d1, d2, d3 = dense[indices[p]], dense[indices[p + 1]], dense[indices[p + 2]], dense[indices[p + 3]]
-            for k in range(total.shape[0]):
-                total[k] += (d0[k] + d1[k]) + (d2[k] + d3[k])
-            p += 4
-        for last in range(p, end):
-            row = dense[indices[last]]
-            for k in range(total.shape[0]):
-                total[k] += row[k]
 
 
 @compiled

@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, diags_array
 
 from boundrec.arrays import Bools, Floats
 from boundrec.solvers.normal_equations import TOLERANCE, NormalEquations, Sparse
-from boundrec.solvers.threads import RowPool
+from boundrec.solvers.threads import RowPool, product
 
 #: The λ that links start from: as strong as so many rows.
 FIRST_STRENGTH = 5.0
@@ -80,11 +80,17 @@ class Links:
             self._told = Sparse.of(features[:, :n_told])
             weighed = csr_array(diags_array(np.sqrt(self._weights)) @ learnt_from[:, :n_told])
             self._regression = NormalEquations(Sparse.of(weighed), n_told)
+        #: The matrix is replaced, never written to: where it moves rows is kept beside it.
         self.strength, self.matrix = np.full(len(groups), FIRST_STRENGTH), np.zeros((n, width))
+        self._moved = self.matrix, np.zeros((features.shape[0], width))
 
     def shifts(self, pool: RowPool) -> Floats:
         """F B: where the link moves the prior mean of each row."""
-        return self._all.times(self.matrix, pool)
+        matrix, moved = self._moved
+        if matrix is not self.matrix:
+            moved = self._all.times(self.matrix, pool)
+            self._moved = self.matrix, moved
+        return moved
 
     def shifts_alone(self, draw: LinkDraw, pool: RowPool) -> Floats:
         """With sets: where features alone move the prior mean of each row beside that of a typical one."""
@@ -105,11 +111,11 @@ class Links:
         Where sets move the rated rows is regressed on the features, for these may go with the sets: then they say more
         of a row without a set than of one with it.
         """
-        by_sets, alone = self._system.rows.times(self.matrix, pool), self.matrix[: self._n_told]
+        by_sets, alone = self.shifts(pool)[self.rated], self.matrix[: self._n_told]
         if self._regression is not None:
             by_sets -= self._told.times(alone, pool)[self.rated]
         by_sets = np.sqrt(self._weights)[:, None] * (by_sets - draw.typical[-1])
-        spread = np.einsum("ni,nj->ij", by_sets, by_sets) / max(len(by_sets), 1)
+        spread = product(by_sets.T, by_sets) / max(len(by_sets), 1)
         if self._regression is not None:
             right = self._regression.columns.times(by_sets, pool)
             alone = alone + self._regression.solved(right, np.full(self._n_told, FIRST_STRENGTH), pool)
@@ -118,7 +124,7 @@ class Links:
     def scatter(self) -> tuple[Floats, int]:
         """Λ-weighted BᵀB, which is what the link's prior says of P, and the number of features behind it."""
         weighed = self._each()[:, None] * self.matrix
-        return np.einsum("fi,fj->ij", weighed, self.matrix), len(self.matrix)
+        return product(weighed.T, self.matrix), len(self.matrix)
 
     def redraw(self, apart: Floats, precision: Floats, pool: RowPool, rng: np.random.Generator) -> None:
         """Draw B given the rated rows less the prior's mean, X − m, and P; then the strengths given B."""
@@ -127,7 +133,7 @@ class Links:
         right = self._system.columns.times(apart + noise, pool)
         right += np.sqrt(self._each())[:, None] * _coloured(root, rng.standard_normal(self.matrix.shape))
         self.matrix = self.solved(right, pool)
-        sizes = np.einsum("fi,ij,fj->f", self.matrix, precision, self.matrix)
+        sizes = np.einsum("fi,fi->f", product(self.matrix, precision), self.matrix)
         totals = np.bincount(self._group, sizes, minlength=len(self._groups))
         shape = (self._groups * precision.shape[0] + 2) / 2
         self.strength = rng.gamma(shape) / ((totals + 2) / 2)
@@ -153,5 +159,5 @@ def telling(sets: csr_array) -> Floats:
 
 
 def _coloured(root: Floats, noise: Floats) -> Floats:
-    """Rows of N(0, P⁻¹) from standard normal ones, P = L Lᵀ; by plain loops, as threads of BLAS cost more than that."""
-    return np.asarray(np.einsum("ni,ij->nj", noise, np.linalg.inv(root)))
+    """Rows of N(0, P⁻¹) from standard normal ones, P = L Lᵀ."""
+    return product(noise, np.linalg.inv(root))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from boundrec.arrays import Floats
-from boundrec.solvers.threads import RowPool
+from boundrec.solvers.threads import RowPool, product
 
 #: Up to so many unknowns the system is factorised, once for each right side.
 FEW = 64
@@ -25,6 +25,8 @@ FEW = 64
 TOLERANCE, MOST_STEPS = 1e-2, 100
 #: How many directions are solved for exactly, and how often they are turned towards the slowest ones.
 N_SLOW, N_TURNS = 24, 4
+#: Numbers in a line of the cache, and in the registers of a processor that has the widest.
+LINE = 8
 NONE: Floats = np.empty(0)
 
 
@@ -48,17 +50,6 @@ class Sparse(NamedTuple):
         even = _value_of_rows(indptr, values)
         return cls(indptr, indices, values) if even is None else cls(indptr, indices, of_rows=even)
 
-    @classmethod
-    def full(cls, n_rows: int, n_columns: int) -> Sparse:
-        """All places, still without values, for products of dense matrices: bits of BLAS change with its threads."""
-        indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
-        indices = np.tile(np.arange(n_columns, dtype=np.int32), n_rows)
-        return cls(indptr, indices)
-
-    def filled(self, dense: Floats) -> Sparse:
-        """The same places with these values."""
-        return self._replace(values=np.ascontiguousarray(dense).ravel())
-
     def transposed(self, n_columns: int) -> Sparse:
         """The same matrix in the order of its columns."""
         values = self.values if self.values.size else np.ones(self.indices.size, np.int8)
@@ -78,17 +69,33 @@ class Sparse(NamedTuple):
 
     def times(self, dense: Floats, pool: RowPool) -> Floats:
         """The product with a dense matrix, rows shared between threads."""
-        from boundrec.solvers.kernels import sparse_products, sums_of_rows
+        of_columns = self.of_columns[:, None] if self.of_columns.size else 1.0
+        of_rows = self.of_rows[:, None] if self.of_rows.size else 1.0
+        if not self.values.size:
+            return np.asarray(of_rows * self._sums(of_columns * dense, pool))
+        from boundrec.solvers.kernels import sparse_products
 
-        dense = self.of_columns[:, None] * dense if self.of_columns.size else np.ascontiguousarray(dense)
         out = np.empty((len(self.indptr) - 1, dense.shape[1]))
-        if self.values.size:
-            pool.run(sparse_products, self.indptr, self[:3], dense, out)
-        else:
-            pool.run(sums_of_rows, self.indptr, self[:2], dense, out)
-        if self.of_rows.size:
-            out *= self.of_rows[:, None]
-        return out
+        pool.run(sparse_products, self.indptr, self[:3], np.ascontiguousarray(of_columns * dense), out)
+        return np.asarray(of_rows * out)
+
+    def _sums(self, dense: Floats, pool: RowPool) -> Floats:
+        """The product where all entries are 1."""
+        from boundrec.solvers.block_kernels import sums_of_rows
+
+        n, width = dense.shape
+        wide, out = _in_lines(n, width), _in_lines(len(self.indptr) - 1, width)
+        wide[:, :width], wide[:, width:] = dense, 0.0
+        pool.run(sums_of_rows, self.indptr, self[:2], wide, out)
+        return out[:, :width]
+
+
+def _in_lines(n_rows: int, width: int) -> Floats:
+    """A matrix without values yet whose rows are whole lines of the cache: one that lies across two is read as two."""
+    whole = -(-width // LINE) * LINE
+    memory = np.empty(n_rows * whole + LINE)
+    first = -(memory.ctypes.data // memory.itemsize) % LINE
+    return memory[first : first + n_rows * whole].reshape(n_rows, whole)
 
 
 def _value_of_rows(indptr: NDArray[np.int64], values: Floats) -> Floats | None:
@@ -102,7 +109,7 @@ def _value_of_rows(indptr: NDArray[np.int64], values: Floats) -> Floats | None:
 class NormalEquations:
     """Solves (FᵀF + Λ) B = R for one F, given by rows and kept by columns, too, and any Λ and R.
 
-    Sums over rows are einsum's plain loops: threaded products would change bits with the number of threads.
+    Dense products are made on one thread: on more, bits would change with their number.
     """
 
     def __init__(self, rows: Sparse, n_columns: int) -> None:
@@ -132,8 +139,8 @@ class NormalEquations:
         diagonal = self._squares[:, None] + each
         slow = self._slow_subspace(diagonal, pool)
         slow.weigh(each)
-        solution, residual = slow.solved(right, pool)
-        direction = slow.kept_out(residual / diagonal, pool)
+        solution, residual = slow.solved(right)
+        direction = slow.kept_out(residual / diagonal)
         agreement = _column_products(residual, direction)
         enough = tolerance**2 * _column_products(right, right)
         for _ in range(MOST_STEPS):
@@ -143,7 +150,7 @@ class NormalEquations:
             step = _ratio(agreement, _column_products(direction, image))
             solution += step * direction
             residual -= step * image
-            scaled = slow.kept_out(residual / diagonal, pool)
+            scaled = slow.kept_out(residual / diagonal)
             before, agreement = agreement, _column_products(residual, scaled)
             direction = scaled + _ratio(agreement, before) * direction
         return solution
@@ -167,30 +174,28 @@ class Subspace:
 
     def __init__(self, basis: Floats, image: Floats) -> None:
         self._basis, self._gram_image = basis, image
-        self._tall, self._wide = Sparse.full(*basis.shape), Sparse.full(*basis.T.shape)
 
     def weigh(self, each: Floats) -> None:
         """Take Λ into account, a column of strengths: the image of V is (FᵀF + Λ) V."""
         self._image = self._gram_image + each * self._basis
-        self._inverse = np.linalg.inv(np.einsum("ni,nj->ij", self._basis, self._image))
+        self._inverse = np.linalg.inv(product(self._basis.T, self._image))
 
-    def solved(self, right: Floats, pool: RowPool) -> tuple[Floats, Floats]:
+    def solved(self, right: Floats) -> tuple[Floats, Floats]:
         """The solution within the subspace, and what it leaves of the right side."""
-        inside = self._inverse @ self._wide.filled(self._basis.T).times(right, pool)
-        solution = self._tall.filled(self._basis).times(inside, pool)
-        return solution, right - self._tall.filled(self._image).times(inside, pool)
+        inside = product(self._inverse, product(self._basis.T, right))
+        return product(self._basis, inside), right - product(self._image, inside)
 
-    def kept_out(self, direction: Floats, pool: RowPool) -> Floats:
+    def kept_out(self, direction: Floats) -> Floats:
         """The direction made conjugate to the subspace: a step along it leaves what is solved there as it is."""
-        inside = self._inverse @ self._wide.filled(self._image.T).times(direction, pool)
-        return np.asarray(direction - self._tall.filled(self._basis).times(inside, pool))
+        inside = product(self._inverse, product(self._image.T, direction))
+        return direction - product(self._basis, inside)
 
 
 def _orthonormal(vectors: Floats) -> Floats:
     """An orthonormal basis of what these columns span."""
-    sizes, turned = np.linalg.eigh(np.einsum("ni,nj->ij", vectors, vectors))
+    sizes, turned = np.linalg.eigh(product(vectors.T, vectors))
     kept = sizes > 1e-10 * sizes.max(initial=0.0)
-    return np.asarray(np.einsum("ni,ij->nj", vectors, turned[:, kept] / np.sqrt(sizes[kept])))
+    return product(vectors, turned[:, kept] / np.sqrt(sizes[kept]))
 
 
 def _column_products(left: Floats, right: Floats) -> Floats:

@@ -11,12 +11,9 @@ so that the weights of the ratings are c_ij a_i b_j, and nothing else in the sam
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
-
-Numbers = NDArray[np.int32]
 
 #: ν of users and of items: how many ratings the guess that a row is like all others counts for.
 USERS_ALIKE, ITEMS_ALIKE = 60.0, 50.0
@@ -53,42 +50,37 @@ class RowNoise:
     """
 
     def __init__(self, by_user: Csr, by_item: Csr, counts: Floats) -> None:
-        self._users, self._items = by_user.row_of_entry(), by_user.indices
-        self._by_item = by_item.row_of_entry(), by_item.indices
+        self._by_user, self._by_item = (by_user.indptr, by_user.indices), (by_item.indptr, by_item.indices)
         self._n_users: Floats = by_user.sum_rows(counts)
-        self._n_items: Floats = np.bincount(self._items, counts, by_item.indptr.size - 1).astype(np.float64)
+        self._n_items: Floats = np.bincount(by_user.indices, counts, by_item.indptr.size - 1).astype(np.float64)
         self.of_users, self.of_items = np.ones(len(self._n_users)), np.ones(len(self._n_items))
 
-    def weights(self, counts: Floats) -> Floats:
+    def weigh(self, counts: Floats, out: Floats) -> None:
         """c_ij a_i b_j of each rating, given its own c, in the order of users."""
-        return _weights(self._users, self._items, counts, self.of_users, self.of_items)
+        from boundrec.solvers.sampling_kernels import weigh_by_both
 
-    def weights_by_item(self, counts: Floats) -> Floats:
+        weigh_by_both(self._by_user, counts, self.of_users, self.of_items, out)
+
+    def weigh_by_item(self, counts: Floats, out: Floats) -> None:
         """The same in the order of items."""
-        return _weights(*self._by_item, counts, self.of_items, self.of_users)
+        from boundrec.solvers.sampling_kernels import weigh_by_both
 
-    def redraw(self, squares: Floats, variance: float, rng: np.random.Generator) -> None:
-        """Draw the a_i, then the b_j, given c_ij e_ij² of each rating and the overall variance 1/α."""
-        totals = _totals(self._users, self._items, squares, self.of_items, len(self._n_users))
+        weigh_by_both(self._by_item, counts, self.of_items, self.of_users, out)
+
+    def redraw(
+        self, totals: Floats, squares: Floats, counts: Floats, variance: float, rng: np.random.Generator
+    ) -> float:
+        """Draw the a_i, then the b_j, given e_ij² of each rating, Σ_j c_ij b_j e_ij² of each user, and 1/α.
+
+        Returns Σ c_ij a_i b_j e_ij² with what was drawn.
+        """
+        from boundrec.solvers.sampling_kernels import add_to_columns
+
         self.of_users = _drawn(self._n_users, totals / variance, USERS_ALIKE, rng)
-        totals = _totals(self._items, self._users, squares, self.of_users, len(self._n_items))
-        self.of_items = _drawn(self._n_items, totals / variance, ITEMS_ALIKE, rng)
-
-
-def _weights(rows: Numbers, columns: Numbers, counts: Floats, of_rows: Floats, of_columns: Floats) -> Floats:
-    from boundrec.solvers.sampling_kernels import weigh_by_both
-
-    weights = np.empty(len(counts))
-    weigh_by_both(rows, columns, counts, of_rows, of_columns, weights)
-    return weights
-
-
-def _totals(rows: Numbers, columns: Numbers, squares: Floats, factors: Floats, n_rows: int) -> Floats:
-    from boundrec.solvers.sampling_kernels import add_by_row
-
-    totals = np.zeros(n_rows)
-    add_by_row(rows, columns, squares, factors, totals)
-    return totals
+        of_items = np.zeros(len(self._n_items))
+        add_to_columns(self._by_user, squares, counts, self.of_users, of_items)
+        self.of_items = _drawn(self._n_items, of_items / variance, ITEMS_ALIKE, rng)
+        return float(np.einsum("j,j->", self.of_items, of_items))
 
 
 def _drawn(n: Floats, squares: Floats, alike: float, rng: np.random.Generator) -> Floats:

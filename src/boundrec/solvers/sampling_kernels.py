@@ -15,6 +15,7 @@ from boundrec.solvers.block_kernels import (
     new_tile,
     plus,
     repeat,
+    roots_of_weights,
     store,
     tile_size,
     times,
@@ -149,14 +150,14 @@ def _mean_of_pairs(mean, radius, Z, x, spread):
 def _gather_free(csr, first, stop, own, others, held, tile):
     """√c times the free coordinates of the rows that were rated, and √c (v − what the held coordinate ``own`` says)."""
     _indptr, indices, data, weights = csr
-    F, t = tile
+    F, t = tile[0], tile[1][0]
+    roots_of_weights(weights, first, stop, t)
     for j in range(stop - first):
-        root = np.sqrt(np.float64(weights[first + j])) if weights.size else 1.0
-        h = others[indices[first + j]]
+        root, h = t[j], others[indices[first + j]]
         F[j, 0] = root * h[1 - held]
         for k in range(h.shape[0] - 2):
             F[j, k + 1] = root * h[k + 2]
-        t[j, 0] = root * (data[first + j] - own * h[held])
+        t[j] = root * (data[first + j] - own * h[held])
 
 
 @compiled
@@ -388,14 +389,18 @@ def _write(x, r, held, row):
 
 
 @compiled
-def add_by_row(rows, columns, squares, factors, out):
-    """Add s_ij f_j of each rating to out_i, in their order: in one thread, as ratings of a row may lie anywhere."""
-    for p in range(rows.shape[0]):
-        out[rows[p]] += squares[p] * factors[columns[p]]
+def add_to_columns(places, squares, counts, of_rows, out):
+    """out_j += Σ_i c_ij a_i e_ij², squares in the order of rows: in one thread, as those of a column lie anywhere."""
+    indptr, indices = places
+    for i in range(of_rows.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[indices[p]] += counts[p] * squares[p] * of_rows[i]
 
 
 @compiled
-def weigh_by_both(rows, columns, counts, of_rows, of_columns, out):
+def weigh_by_both(places, counts, of_rows, of_columns, out):
     """out_ij = c_ij a_i b_j of each rating."""
-    for p in range(rows.shape[0]):
-        out[p] = counts[p] * (of_rows[rows[p]] * of_columns[columns[p]])
+    indptr, indices = places
+    for i in range(of_rows.shape[0]):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = counts[p] * (of_rows[i] * of_columns[indices[p]])

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from boundrec.arrays import Floats, Reals
+
 #: With fewer ratings (or pairs, where all are looked at) than this, starting threads costs more than it saves.
 INLINE_BELOW = 50_000
 #: Ranges handed out: many more than cores, so that a slow one does not keep the others waiting.
@@ -124,6 +126,12 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """A context in which NumPy's products run on one thread: more of them change the bits."""
     context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return context
+
+
+def product(left: Reals, right: Reals) -> Floats:
+    """left @ right, on one thread."""
+    with one_blas_thread():
+        return np.asarray(left @ right)
 
 
 @cache
