@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tracemalloc
 from decimal import Decimal
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils import _safe_indexing
 
+from boundrec.data import columns, ids
 from boundrec.data.ratings import Csr, IdIndex, Ratings, RatingsError, pair_columns
 
 PAIRS = [("ann", 31), ("bob", 31), ("ann", 7), ("cat", 31), ("bob", 9)]
@@ -246,6 +248,27 @@ def test_integers_are_looked_up_alike_in_a_table_by_bisection_and_in_a_dict(colu
     assert index.codes(np.array(others, np.int64)).tolist() == expected
     assert index.codes(np.array(others, object)).tolist() == expected
     assert index.codes([*others, "text"]).tolist() == [*expected, -1]
+
+
+@given(st.lists(integer_ids, min_size=1), st.lists(string_ids, min_size=1), st.integers(1, 4))
+def test_ids_are_numbered_part_by_part_as_all_at_once(numbers, texts, part):
+    close = [number % 50 for number in numbers]
+    with mock.patch.object(ids, "PART", part), mock.patch.object(columns, "PART", part):
+        for given_ids in (numbers, close, texts):
+            frame = pl.DataFrame({"user": given_ids, "item": given_ids})
+            for column in (*pair_columns(frame), given_ids, np.array(given_ids, object)):
+                index, codes = IdIndex.encode(column)
+                assert index.ids.tolist() == list(dict.fromkeys(given_ids))
+                assert index.ids[codes].tolist() == given_ids
+                assert index.codes(column).tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "pyarrow"])
+def test_text_that_is_missing_in_a_later_part_is_refused_by_its_row(form, monkeypatch):
+    monkeypatch.setattr(ids, "PART", 2)
+    frame = FRAMES[form](["b", "a", "b", "c", None], ["x", "y", "z", "u", "v"])
+    with pytest.raises(ValueError, match="row 4 of X has no user id"):
+        Ratings.from_pairs(frame, [1, 2, 3, 4, 5])
 
 
 # What comes in ------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -15,7 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-Column = NDArray[Any] | list[Any]
+#: Rows that are looked at together where all at once would take many times the room of what they are made into.
+PART = 1 << 20
+
+
+class Texts(Sequence[Any]):
+    """A frame's column of text, of which only a part at a time is made into Python's strings."""
+
+    def __init__(self, series: Any) -> None:
+        self._series = series
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def __getitem__(self, row: Any) -> Any:
+        found = self._series[row]
+        return found.to_list() if isinstance(row, slice) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self), PART):
+            yield from self[start : start + PART]
+
+
+Column = NDArray[Any] | list[Any] | Texts
 #: The names of a frame's two columns, users first.
 Names = tuple[str, str]
 #: Where the ends of ranges are: the name of a column, or a number for all rows.
@@ -65,8 +87,12 @@ def pair_columns(X: Any) -> tuple[Column, Column]:
     names = frame.columns
     if len(names) != 2:
         raise ValueError(f"X must have two columns, user ids and item ids, but has {len(names)}: [{listed(names)}]")
-    users, items = map(series_column, frame.iter_columns())  # by place: frame[0] would be a row
+    users, items = map(_ids_of, frame.iter_columns())  # by place: frame[0] would be a row
     return users, items
+
+
+def _ids_of(series: Any) -> Column:
+    return Texts(series) if series.dtype == nw.String else series_column(series)
 
 
 def range_columns(X: Any, names: RangeColumns | None) -> tuple[Any, Any, Any]:

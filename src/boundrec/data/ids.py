@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boundrec.data.columns import Column, is_missing, short
+from boundrec.data.columns import PART, Column, Texts, is_missing, short
 
 INT32_MAX = np.iinfo(np.int32).max
 INT64_MAX = np.iinfo(np.int64).max
@@ -124,8 +125,10 @@ def id_array(column: Column) -> NDArray[Any]:
     return plain if isinstance(plain, np.ndarray) else np.fromiter(map(_plain_id, plain), object, len(plain))
 
 
-def _plain_column(column: Column) -> NDArray[np.int64] | list[Any]:
-    """A column of ids as int64 when all are whole numbers that fit, else as a list of objects."""
+def _plain_column(column: Column) -> NDArray[np.int64] | list[Any] | Texts:
+    """A column of ids as int64 when all are whole numbers that fit, else as objects."""
+    if isinstance(column, Texts):
+        return column
     if isinstance(column, list):
         kinds = set(map(type, column))
         if any(issubclass(kind, np.datetime64 | np.timedelta64) for kind in kinds):
@@ -157,37 +160,62 @@ def _table_limit(n: int) -> int:
 
 
 def _number_integers(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Distinct ids by first appearance, and the number of each; part by part, so that next to no memory is needed."""
     low, high = int(column.min()), int(column.max())
-    if high - low >= _table_limit(column.size):
-        ascending, first, codes = np.unique(column, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        number = np.empty(order.size, np.int32)
-        number[order] = np.arange(order.size, dtype=np.int32)
-        return ascending[order], number[codes]
-    place = column - low
-    n = column.size
+    number = _numbered_far_apart if high - low >= _table_limit(column.size) else _numbered_in_a_table
+    return number(column, [slice(start, start + PART) for start in range(0, column.size, PART)])
+
+
+def _numbered_far_apart(column: NDArray[np.int64], parts: list[slice]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """By sorting: first what is distinct in each part, then what is distinct in these."""
+    seen = []
+    for part in parts:
+        ascending, first = np.unique(column[part], return_index=True)
+        seen.append(ascending[np.argsort(first)])
+    ascending, first = np.unique(np.concatenate(seen), return_index=True)
+    order = np.argsort(first)
+    number = np.empty(order.size, np.int32)
+    number[order] = np.arange(order.size, dtype=np.int32)
+    codes = np.empty(column.size, np.int32)
+    for part in parts:
+        codes[part] = number[np.searchsorted(ascending, column[part])]
+    return ascending[order], codes
+
+
+def _numbered_in_a_table(column: NDArray[np.int64], parts: list[slice]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """By a table with a place for every id between the least and the largest."""
+    low, high, n = int(column.min()), int(column.max()), column.size
     table = np.full(high - low + 1, n, np.int32 if n <= INT32_MAX else np.int64)
-    # Of several values given to one place the last one stays, so going backwards leaves the first.
-    table[place[::-1]] = np.arange(n, dtype=table.dtype)[::-1]
+    for part in reversed(parts):
+        place = column[part] - low
+        # Of several values given to one place the last one stays, so going backwards leaves the first.
+        table[place[::-1]] = np.arange(part.start, part.start + place.size)[::-1]
     seen = np.flatnonzero(table != n)
     seen = seen[np.argsort(table[seen])]
     table[seen] = np.arange(seen.size)
-    return seen + low, table[place].astype(np.int32, copy=False)
+    codes = np.empty(n, np.int32)
+    for part in parts:
+        codes[part] = table[column[part] - low]
+    return seen + low, codes
 
 
-def _number_objects(column: list[Any], name: str, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    try:
-        distinct = dict.fromkeys(column)
-    except TypeError:
-        raise _unhashable(column, name, where) from None
-    if set(map(type, distinct)) != {str} and any(map(_is_no_id, distinct)):
+def _number_objects(column: list[Any] | Texts, name: str, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    row_of_id: dict[Any, int] = {}
+    codes = np.empty(len(column), np.int32)
+    for start in range(0, len(column), PART):
+        part = column[start : start + PART]
+        try:
+            new = [one for one in dict.fromkeys(part) if one not in row_of_id]
+        except TypeError:
+            raise _unhashable(column, name, where) from None
+        row_of_id.update(zip(new, range(len(row_of_id), len(row_of_id) + len(new)), strict=True))
+        codes[start : start + len(part)] = np.fromiter(map(row_of_id.__getitem__, part), np.int32, len(part))
+    if set(map(type, row_of_id)) != {str} and any(map(_is_no_id, row_of_id)):
         row = next(k for k, one in enumerate(column) if _is_no_id(one))
         raise ValueError(
             f"row {row} of {where} has no {name} id ({column[row]!r}): leave such rows out or name the {name}"
         )
-    row_of_id = dict(zip(distinct, range(len(distinct)), strict=True))
-    codes = np.fromiter(map(row_of_id.__getitem__, column), np.int32, len(column))
-    plain = _plain_column([_plain_id(one) for one in distinct])
+    plain = _plain_column([_plain_id(one) for one in row_of_id])
     ids = plain if isinstance(plain, np.ndarray) else np.fromiter(plain, object, len(plain))
     return ids, codes
 
@@ -216,14 +244,14 @@ def _plain_time(one: np.datetime64 | np.timedelta64) -> Any:
     return one if isinstance(plain, int) else plain
 
 
-def _unhashable(column: list[Any], name: str, where: str) -> TypeError:
+def _unhashable(column: Sequence[Any], name: str, where: str) -> TypeError:
     row = _first_unhashable(column)
     return TypeError(
         f"{name} ids must be hashable, but row {row} of {where} has {short(column[row])}: use a string or a tuple"
     )
 
 
-def _first_unhashable(column: list[Any]) -> int:
+def _first_unhashable(column: Sequence[Any]) -> int:
     return next(row for row, one in enumerate(column) if not _is_hashable(one))
 
 

@@ -615,8 +615,9 @@ def _assemble(
     _check_some_weight(entries.weights)
     weights = entries.weights if np.any(entries.weights != 1) else np.empty(0)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(entries.users, minlength=len(users)))))
-    by_user = Csr(indptr, entries.items, entries.values, weights)
-    return Ratings(by_user, transposed(by_user, len(items)), users, items, rows=rows, ends=entries.ends)
+    by_user, ends = Csr(indptr, entries.items, entries.values, weights), entries.ends
+    del entries  # the order of users, at least: the other row order needs room
+    return Ratings(by_user, transposed(by_user, len(items)), users, items, rows=rows, ends=ends)
 
 
 def _check_one_range(
@@ -716,12 +717,15 @@ def _merged(entries: _Entries, starts: NDArray[np.int64], duplicates: str) -> _E
 def transposed(csr: Csr, n_columns: int) -> Csr:
     """The other row order. Transposition keeps stored zeros and sorts the indices of every row."""
     shape = (csr.indptr.size - 1, n_columns)
-    other = csr_array((csr.data, csr.indices, csr.indptr), shape=shape).tocsc()
-    indptr, indices = other.indptr.astype(np.int64), other.indices.astype(np.int32, copy=False)
+    # Of two types of whole numbers scipy would make the wider one, in copies of all indices.
+    starts = csr.indptr.astype(np.int32 if csr.indices.size <= INT32_MAX else np.int64, copy=False)
+    other = csr_array((csr.data, csr.indices, starts), shape=shape).tocsc()
+    indptr, indices, data = other.indptr.astype(np.int64), other.indices.astype(np.int32, copy=False), other.data
     weights = csr.weights
     if weights.size:
-        weights = csr_array((weights, csr.indices, csr.indptr), shape=shape).tocsc().data
-    return Csr(indptr, indices, other.data, weights)
+        del other
+        weights = csr_array((weights, csr.indices, starts), shape=shape).tocsc().data
+    return Csr(indptr, indices, data, weights)
 
 
 def _pair(users: IdIndex, user: int | np.integer, items: IdIndex, item: int | np.integer) -> tuple[Any, Any]:
