@@ -718,7 +718,7 @@ def transposed(csr: Csr, n_columns: int) -> Csr:
     """The other row order. Transposition keeps stored zeros and sorts the indices of every row."""
     shape = (csr.indptr.size - 1, n_columns)
     # Of two types of whole numbers scipy would make the wider one, in copies of all indices.
-    starts = csr.indptr.astype(np.int32 if csr.indices.size <= INT32_MAX else np.int64, copy=False)
+    starts: Any = csr.indptr.astype(np.int32 if csr.indices.size <= INT32_MAX else np.int64, copy=False)
     other = csr_array((csr.data, csr.indices, starts), shape=shape).tocsc()
     indptr, indices, data = other.indptr.astype(np.int64), other.indices.astype(np.int32, copy=False), other.data
     weights = csr.weights
