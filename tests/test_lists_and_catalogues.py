@@ -146,8 +146,13 @@ def test_many_users_are_drawn_in_parts_and_intervals_are_as_wide_as_theory_has_i
         (lambda: metrics.bootstrap_interval([1.0], 1.0), "level=1.0: pass a number above 0"),
         (lambda: metrics.bootstrap_interval([1.0], 0.5, 0), "n_resamples=0: pass a whole number from 1"),
         (lambda: metrics.bootstrap_difference([1.0, 2.0], [1.0]), "2 values and 1 others"),
+        (lambda: metrics.bootstrap_interval(["a"]), "row 0 of values is 'a', not a number: convert every value"),
+        (lambda: metrics.bootstrap_interval([1.0, "2"]), "row 1 of values is '2', not a number"),
+        (lambda: metrics.bootstrap_difference([1.0], ["a"]), "row 0 of others is 'a', not a number"),
+        (lambda: metrics.bootstrap_interval([1.0], "most"), "level='most': pass a number above 0"),
+        (lambda: metrics.diversity_of_lists([[1]], [1], [["a"]]), r"row 0 of vectors\[0\] is 'a', not a number"),
     ],
 )
 def test_bad_input_is_answered_in_a_sentence(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call()

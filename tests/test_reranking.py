@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import naive
 from boundrec import ImplicitMBMF, metrics
@@ -93,8 +94,15 @@ def test_any_model_can_be_asked_for_more_and_its_lists_shortened():
         (lambda: rerank(([[1]], [[1.0]]), [1], [[1.0]], 0), "n=0: pass a whole number"),
         (lambda: rerank(([[1]], [[1.0]]), [1], [[1.0]], 1, 1.5), "diversity=1.5: pass a number from 0 to 1"),
         (lambda: rerank(([[1]], [[1.0]]), [1], [[1.0]], 1, np.nan), "diversity=nan: pass a number"),
+        (lambda: rerank((csr_array([[1]]), [[1.0]]), [1], [[1.0]]), "lists is a csr_array. Pass an array"),
+        (lambda: rerank(([[1]], csr_array([[1.0]])), [1], [[1.0]]), r"scores is a csr_array.*scores.toarray\(\)"),
+        (lambda: rerank(([[1]], [[1.0]]), csr_array([[1]]), [[1.0]]), "items is a csr_array. Pass an array"),
+        (lambda: rerank(([[1]], [[1.0]]), [1], csr_array([[1.0]])), r"vectors is a csr_array.*vectors.toarray\(\)"),
+        (lambda: rerank(([[1]], [[1.0]]), [1], [[1.0]], 1, "much"), "diversity='much': pass a number from 0 to 1"),
+        (lambda: rerank(([[1]], [["high"]]), [1], [[1.0]]), r"row 0 of scores\[0\] is 'high', not a number"),
+        (lambda: rerank(([[1]], [[1.0]]), [1], [[1.0], []]), "vectors has rows of different lengths"),
     ],
 )
 def test_bad_input_is_answered_in_a_sentence(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call()

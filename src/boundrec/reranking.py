@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from boundrec.arrays import Codes, Floats
 from boundrec.metrics.catalogue import is_item, item_directions, refuse_unknown
-from boundrec.metrics.checks import Ids, listed
+from boundrec.metrics.checks import Ids, listed, numbers
 
 #: Numbers of candidates' vectors held at a time.
 AT_A_TIME = 1 << 22
@@ -57,7 +58,7 @@ def rerank(
     shown, scores = _checked(lists)
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
         raise ValueError(f"n={n!r}: pass a whole number from 1.")
-    if not 0 <= diversity <= 1:
+    if not isinstance(diversity, Real) or not 0 <= diversity <= 1:
         raise ValueError(f"diversity={diversity!r}: pass a number from 0 to 1.")
     there = is_item(shown)
     index, directions = item_directions(items, vectors)
@@ -79,7 +80,7 @@ def _checked(lists: tuple[ArrayLike, ArrayLike]) -> tuple[NDArray[Any], Floats]:
     """Ids and scores of lists, of the same shape."""
     if not isinstance(lists, tuple) or len(lists) != 2:
         raise ValueError("lists is no pair of items and scores. Pass what recommend gives, with output='arrays'.")
-    shown, scores = listed(lists[0]), np.asarray(lists[1], dtype=np.float64)
+    shown, scores = listed(lists[0]), numbers(lists[1], "scores")
     if scores.shape != shown.shape:
         raise ValueError(f"{shown.shape} items and {scores.shape} scores. Pass one score for each place of the lists.")
     bad = is_item(shown) & ~np.isfinite(scores)

@@ -4,12 +4,13 @@ The users whose lists were measured are a sample, and another sample would have 
 as many users from them as there are, over and over, and looks at how far the means lie apart (Efron, 1979).
 """
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from boundrec.metrics.checks import Numbers, finite
+from boundrec.metrics.checks import Numbers, finite, numbers
 
 #: Draws of users held in memory at a time.
 AT_A_TIME = 1 << 20
@@ -65,7 +66,7 @@ def bootstrap_interval(
         mean, low, high.
     """
     means = bootstrap_means(values, n_resamples, random_state)
-    return _interval(float(np.nanmean(np.asarray(values, dtype=np.float64))), means, level)
+    return _interval(float(np.nanmean(numbers(values, "values"))), means, level)
 
 
 def bootstrap_difference(
@@ -83,14 +84,14 @@ def bootstrap_difference(
     level, n_resamples, random_state
         As in `bootstrap_interval`.
     """
-    one, other = (np.asarray(given, dtype=np.float64) for given in (values, others))
+    one, other = numbers(values, "values"), numbers(others, "others")
     if one.shape != other.shape:
         raise ValueError(f"{one.size:,} values and {other.size:,} others. Pass measures of the same users.")
     return bootstrap_interval(one - other, level, n_resamples, random_state)
 
 
 def _interval(mean: float, means: Numbers, level: float) -> Interval:
-    if not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level={level!r}: pass a number above 0 and below 1, such as 0.95.")
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(mean, float(low), float(high))
@@ -98,7 +99,7 @@ def _interval(mean: float, means: Numbers, level: float) -> Interval:
 
 def _told(values: ArrayLike, name: str) -> Numbers:
     """The values that are not NaN, in their order."""
-    array = np.asarray(values, dtype=np.float64)
+    array = numbers(values, name)
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}. Pass one value for each user.")
     told = array[~np.isnan(array)]

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boundrec.metrics.checks import Numbers, finite
+from boundrec.metrics.checks import Numbers, finite, numbers
 
 Average = Literal["micro", "macro"]
 
@@ -235,7 +235,7 @@ def _thresholds(mean: UserMean, user: NDArray, name: str) -> Numbers:
 
 
 def _bound(bound: ArrayLike, name: str, p: Numbers) -> Numbers:
-    bound = np.asarray(bound, dtype=np.float64)
+    bound = numbers(bound, name)
     if np.isnan(bound).any():
         raise ValueError(f"{name} has NaN. Pass numbers, or None for an open end.")
     try:
