@@ -258,6 +258,20 @@ def test_settings_without_sense_are_refused_in_a_sentence(model, data, settings,
         model.set_params(**settings).fit(*data)
 
 
+def test_rows_that_do_not_fit_into_memory_are_told_in_a_sentence(model, data, monkeypatch):
+    model.fit(*data)
+    before, solver = model.user_factors_, type(model)._solver
+
+    def without_memory(*given):
+        solver(*given)
+        return np.empty((1 << 40, 1 << 10))
+
+    monkeypatch.setattr(type(model), "_solver", without_memory)
+    with pytest.raises(MemoryError, match=rf"n_factors={model.n_factors}: rows .* for \d+ users and \d+ items, do not"):
+        model.fit(*data)
+    assert np.array_equal(model.user_factors_, before)
+
+
 #: Settings of some models that are a number.
 NUMBERS = ("ridge", "penalty", "rho", "sharpness", "learning_rate", "inner_tol", "slack", "initial_step", "tol")
 

@@ -196,6 +196,12 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
                 if not outcomes[-1].to_the_end:
                     break
             self._learned = self._complete(self._together(start, outcomes, at_the_end=True), outcomes)
+        except MemoryError:
+            self._learned = before
+            raise MemoryError(
+                f"n_factors={self.n_factors}: rows of this length, for {len(start.users.ids):,} users and "
+                f"{len(start.items.ids):,} items, do not fit into memory; give a smaller n_factors"
+            ) from None
         except BaseException:
             self._learned = before
             raise
