@@ -441,6 +441,8 @@ REFUSED = {
         "of its affinities, its 'item_means' are not the shares",
     ),
     "a spread of nothing": ("chosen", value(rating_spread=0), "its 'rating_spread' is 0"),
+    "a centre below all": ("chosen", value(rating_centre=0.5), "around its 'rating_centre' lie outside bounds=(1, 5)"),
+    "a centre above all": ("chosen", value(rating_centre=5.5), "around its 'rating_centre' lie outside bounds=(1, 5)"),
     "a spread past all": ("chosen", value(rating_spread=1e200), "too small or too large to be divided by"),
     "n_factors of others": (BAYES, setting(n_factors=6), "does not go with n_factors=6"),
 }
@@ -454,6 +456,16 @@ def test_what_no_fit_leaves_is_refused(files, path, name, change, sentence):
     with pytest.raises(ValueError, match=re.escape(f"{path} cannot be loaded: ")) as refused:
         boundrec.load(path)
     assert sentence in str(refused.value)
+
+
+def test_a_centre_past_all_ranges_of_items_is_refused(data, path):
+    ranges = PerItem({item: (0, 5 + item % 3) for item in range(100, 107)})
+    MBMF(2, bounds=ranges, affinity=True, max_iter=2, random_state=0).fit(*data).save(path)
+    arrays, text = read_parts(path)
+    change_table(text, "values", rating_centre=99)
+    write_crafted(path, arrays, text)
+    with pytest.raises(ValueError, match="its 'rating_centre' is further out than any rating in its own range"):
+        boundrec.load(path)
 
 
 @pytest.mark.parametrize("part", ["seen.indptr", "ratings.indptr"])

@@ -25,7 +25,7 @@ from boundrec.models.implicit import ImplicitMBMF, clicked
 from boundrec.models.side_information import FittedLinks
 from boundrec.ranges import Frame, Ranges, frame_for
 from boundrec.ranges.magnitudes import room_beside
-from boundrec.ranges.scale import Bounds, Scale
+from boundrec.ranges.scale import FARTHEST, Bounds, Scale
 from boundrec.ranges.slack import STEEPEST
 from boundrec.ranges.unit import UnitRange
 from boundrec.solvers.row_noise import STEADIEST
@@ -225,6 +225,10 @@ def _check_choices_beside(model: KnowsChoices) -> None:
         return
     if not SMALLEST <= fitted.found["rating_spread"] <= LARGEST:
         raise ValueError("its 'rating_spread' is too small or too large to be divided by.")
+    centre, scale = fitted.found["rating_centre"], fitted.ranges.scale
+    if scale.width is not None and abs(centre) > FARTHEST * scale.width * (1 + ROUNDING):
+        raise ValueError("its 'rating_centre' is further out than any rating in its own range.")
+    _check_inside(model, "ratings around its 'rating_centre'", centre, centre, scale.bounds(model._declared()))
     with _of_affinities():
         check_agreement(_alone(fitted.choices))
 
