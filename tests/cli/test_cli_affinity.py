@@ -51,6 +51,19 @@ def test_lists_are_judged_as_they_come(command, folder):
     assert "Note: only mbmf gets --affinity." in notes
 
 
+def test_settings_are_chosen_by_the_lists_that_people_would_get(command, folder):
+    words = "tune ratings.csv --by ndcg --model mbmf --k 2,4 --grid ridge=0.1 --sweeps 3 --json"
+    plain, both = (json.loads(command(f"{words} {more}")[0]) for more in ("", "--affinity"))
+    figures = [{one["k"]: (one["rmse"], one["ndcg@10"]) for one in found["results"]} for found in (plain, both)]
+    for k, (error, ndcg) in figures[0].items():
+        assert figures[1][k][0] == error
+        assert figures[1][k][1] != ndcg
+    assert "--affinity" not in plain["command"].split()
+    assert "--affinity" in both["command"].split()
+    command(both["command"].removeprefix("boundrec "))
+    assert "lists: by affinity and predicted rating together" in command("info model.safetensors")[0]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence", "code"),
     [
@@ -59,6 +72,9 @@ def test_lists_are_judged_as_they_come(command, folder):
         ("fit ratings.csv -o m.safetensors --affinity --model nmf", "nmf learns from ratings alone", 2),
         ("fit ratings.csv -o m.safetensors --affinity --model implicit", "implicit sorts by affinity as it is", 2),
         ("fit ratings.csv -o m.safetensors --affinity --set affinity=true", "give the same setting", 2),
+        ("tune ratings.csv --affinity --model nmf", "nmf learns from ratings alone", 2),
+        ("tune ratings.csv --affinity --model mbmf --set affinity=true", "give the same setting", 2),
+        ("tune ratings.csv --affinity --model mbmf --grid affinity=true,false", "give the same setting", 2),
         ("evaluate ratings.csv --fitted plain.safetensors --affinity", "--affinity is for a fit", 2),
     ],
 )

@@ -15,7 +15,14 @@ import typer
 from boundrec.cli import options
 from boundrec.cli.bounds import AskedBounds
 from boundrec.cli.console import print_json, print_table, say
-from boundrec.cli.model_request import Request, parse_settings, parse_value, refuse_own_options
+from boundrec.cli.model_request import (
+    Request,
+    parse_settings,
+    parse_value,
+    refuse_affinity,
+    refuse_own_options,
+    with_affinity,
+)
 from boundrec.cli.options import Duplicated
 from boundrec.cli.side_information import AskedBeside
 from boundrec.registry import entry_of_command, learns_clicks
@@ -37,6 +44,8 @@ boundrec tune flights.csv --rating passengers --lower 0 --upper seats --k 4,8 --
 boundrec tune ratings.csv --model mbmf --k 10,20 --grid ridge=auto,0.05,0.1 --grid slack=1,1.5
 
 boundrec tune ratings.csv --by ndcg --liked 4 --k 10,20
+
+boundrec tune ratings.csv --by ndcg --affinity --k 20 --grid rating_weight=0.05,0.1,0.2
 
 boundrec tune clicks.csv --model implicit
 """
@@ -99,6 +108,7 @@ def tune(
     item_features: options.ItemFeatures = None,
     implicit: options.Implicit = None,
     noise: options.Noise = None,
+    affinity: options.Affinity = False,
     sweeps: options.Sweeps = None,
     settings: options.Settings = None,
     seed: options.Seed = 0,
@@ -111,7 +121,8 @@ def tune(
     item offsets is among them: settings that are not better than that have learnt nothing.
 
     With --by ndcg they are judged by lists: good ones have the held-out ratings of at least the mean in them, or of at
-    least --liked; of clicks, everything that is held out. What most have rated is then among them.
+    least --liked; of clicks, everything that is held out. What most have rated is then among them. Lists are by
+    predicted rating, or with --affinity by who chooses what and that together, as those of a model that is so fitted.
 
     Settings that fail have a row that says so, and the others go on; the exit code is 1 only if all of them fail, and
     2, without a table, if none of them makes sense.
@@ -128,8 +139,9 @@ def tune(
         raise typer.BadParameter("--liked is for lists, and these are judged by --by ndcg.")
     beside = AskedBeside(user_features, item_features, implicit, noise)
     beside.refuse_for([model])
+    refuse_affinity(affinity, [model])
     given = parse_settings(settings)
-    fixed = beside.settings(given)
+    fixed = with_affinity(affinity, model, beside.settings(given))
     within = AskedBounds(bounds, lower, upper, bounds_file)
     within.refuse_settings(fixed)
     typed = within.typed()
@@ -137,6 +149,8 @@ def tune(
     tried = list(_grid(k, grid, model, fixed))
     refuse_own_options("--grid", set(tried[0][1]) - {"max_iter"} if sweeps is None else tried[0][1])
     beside.refuse_grid(tried[0][1])
+    if affinity and "affinity" in tried[0][1]:
+        raise typer.BadParameter("--affinity and --grid affinity=... give the same setting: leave out one.")
     asked = [Request(model, typed, factors, sweeps, seed, threads, {**fixed, **values}) for factors, values in tried]
     held_out.refuse_if_all_are_wrong(asked, in_grid=list(tried[0][1]))
     how = asked[0].on_contradiction if len({one.on_contradiction for one in asked}) == 1 else "as tried"
@@ -157,7 +171,7 @@ def tune(
     if rows and rows[0].measured.error is None:
         data = _data_words(ratings, table, header, [] if clicks else within.words(limits), duplicates)
         chosen = _model_words(model, rows[0], given, sweeps, seed)
-        best = shlex.join(["boundrec", "fit", *data, *beside.words(), *chosen])
+        best = shlex.join(["boundrec", "fit", *data, *beside.words(), *["--affinity"][:affinity], *chosen])
     _show_grid(rows, trivial, best, by_lists, json)
     found.end("candidate")
 
