@@ -181,8 +181,8 @@ def hours_on_all_entries(f):
     return min(float(re.search(r"[\d.]+", row[1].absent)[0]) for row in rows) > 5  # by the cores that are here
 
 
-def no_ccd_with_the_zeros_kept(f):
-    return not any(folds("bookcrossing_paper", "CCD++", k) for k in KS)
+def ccd_with_the_zeros_kept(f):
+    return [k for k in KS if folds("bookcrossing_paper", "CCD++", k)] == [10, 20]
 
 
 def filled_at_50(f):
@@ -253,7 +253,7 @@ BOUND = {
     "Shares of held-out predictions out of bounds, and of the entries in top-ten lists that are tied once clipped; BMF "
     "and BMC-ADMM have one fold here, the others five:": folds_of_the_clipped,
     "BMF and BMC-ADMM were not run: on all entries they would take many hours each.": hours_on_all_entries,
-    "CCD++ was not run with the zeros kept.": no_ccd_with_the_zeros_kept,
+    "With the zeros kept CCD++ was run at K = 10 and 20 only.": ccd_with_the_zeros_kept,
     "With biases inside the bound, `BayesianMBMF` has the lowest RMSE of all rows in each of these two tables and in "
     "that of Jester.": lowest_of_all,
     "The paper's 1.18 is out of reach on explicit ratings for every method in the table.": out_of_reach,
