@@ -283,11 +283,11 @@ def synthetic(folder: Path, quick: bool) -> tuple[Part, list[Point]]:
 def synthetic_plan(folder: Path, quick: bool) -> Plan:
     """All fits know the rank about as well: two of LIBMF's factors do what our biases do."""
     if quick:
-        libmf = libmf_grid(folder, (12, 16, 24), (0.03, 0.05, 0.07), (0.05, 0.1), (20, 40, 80))
+        libmf = libmf_grid(folder, (16, 24), (0.05, 0.07), (0.1, 0.2), (20, 40))
         return Plan(libmf, [*our_grid("BayesianMBMF", (10, 16), (10, 15, 20)), *our_grid("MBMF", (10, 16), (6, 10))], 1)
-    libmf = libmf_grid(folder, (12, 16, 24), (0.02, 0.05), (0.05, 0.1), (10, 20, 40))
-    sampled = our_grid("BayesianMBMF", (10, 16), (4, 6, 10, 15, 20))
-    return Plan(libmf, [*sampled, *our_grid("MBMF", (10, 16), (3, 4, 6, 10, 15))], 1)
+    libmf = libmf_grid(folder, (16, 24), (0.02, 0.05), (0.1, 0.2), (10, 20, 40))
+    sampled = our_grid("BayesianMBMF", (10, 16), (6, 10, 15))
+    return Plan(libmf, [*our_grid("MBMF", (10, 16), (3, 4, 6, 10)), *sampled], 1)
 
 
 ABOUT = (
