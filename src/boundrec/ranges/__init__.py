@@ -113,9 +113,7 @@ class Ranges(ReadOnly):
 
     def radius(self, pairs: Pairs) -> Floats:
         """r_i s_j, half of a range's width."""
-        r = np.where(pairs.users >= 0, self.user[pairs.users], self.unknown_user)
-        s = np.where(pairs.items >= 0, self.item[pairs.items], self.unknown_item)
-        return r * s
+        return of_rows(self.user, pairs.users, self.unknown_user) * of_rows(self.item, pairs.items, self.unknown_item)
 
     def interval(self, pairs: Pairs) -> tuple[Floats, Floats]:
         """Both ends of a range, as ratings; rounding never takes them past a declared end."""
@@ -255,3 +253,9 @@ def frame_for(bounds: Bounds, form: str, smallest: float) -> Frame:
         offset = min(low, 0.0)
         return Frame(offset) if high is None else Frame(offset, limit=high - offset, upper=high)
     return Frame(high if high is not None else smallest)
+
+
+def of_rows(magnitudes: Floats, rows: Codes, unknown: float) -> Floats:
+    """The magnitude of each row; in a fit all of them are known, and nothing else as long as the ratings is made."""
+    found, strangers = magnitudes[rows], rows < 0
+    return np.where(strangers, unknown, found) if strangers.any() else found
