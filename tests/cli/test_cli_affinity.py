@@ -48,7 +48,7 @@ def test_lists_are_judged_as_they_come(command, folder):
     assert figures[0]["rmse"] == figures[1]["rmse"]
     assert figures[0]["ndcg@10"] != figures[1]["ndcg@10"]
     _, notes = command("compare ratings.csv --affinity --models mbmf,nmf --sweeps 3 -o c.png")
-    assert "Note: only mbmf gets --affinity." in notes
+    assert "Note: --affinity is for mbmf only." in notes
 
 
 def test_settings_are_chosen_by_the_lists_that_people_would_get(command, folder):

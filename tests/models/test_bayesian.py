@@ -393,3 +393,11 @@ def test_quantiles_that_are_no_shares_are_refused_in_a_sentence(quantiles):
     model = BayesianMBMF(2, bounds=(0, 5), max_iter=2, random_state=0).fit([(0, 0), (0, 1), (1, 0)], [1, 2, 3])
     with pytest.raises(ValueError, match="quantiles"):
         model.predict_quantiles([(0, 0)], quantiles)
+
+
+def test_no_standard_deviation_is_larger_than_what_a_range_allows():
+    X = [("ann", "tea"), ("ann", "rum"), ("bob", "tea"), ("bob", "gin"), ("eve", "rum"), ("eve", "gin")]
+    model = BayesianMBMF(2, bounds=(1, 5), random_state=0).fit(X, [5, 1, 4, 5, 2, 1])
+    std = model.predict([*X, ("new", "tea"), ("ann", "new"), ("new", "new")], return_std=True)[1]
+    assert (std > 0).all()
+    assert std.max() == 2  # half of the range, where next to nothing is known

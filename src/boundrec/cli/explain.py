@@ -53,7 +53,8 @@ def explain(
     bounds and the mean over samples do, and what is lost in rounding. The value of a feature is that in the table of
     features, nan where it was missing; for being in a category or not it is 1 or 0.
 
-    The model is a bayesian one whose file holds its ratings (boundrec fit --keep-ratings).
+    The model is a bayesian one, or one of clicks, whose file holds its ratings (boundrec fit --keep-ratings). Of a
+    model with --affinity it is the predicted rating that is explained, not the place in a list.
     """
     fitted = _load(model)
     who = [_known(fitted, kind, one) for kind, one in (("user", user), ("item", item))]

@@ -499,23 +499,27 @@ class Tried(NamedTuple):
             raise ValueError(f"No {what} could be fitted and measured: see above why.")
 
 
-def try_all(requests: Sequence[tuple[str, Request]], trial: Trial) -> Tried:
-    """Fit and measure one after the other; what fails is a result as well, and Ctrl-C keeps what is finished."""
+def try_all(requests: Sequence[tuple[str, Request]], trial: Trial, by_lists: bool = False) -> Tried:
+    """Fit and measure one after the other; what fails is a result as well, and Ctrl-C keeps what is finished.
+
+    ``by_lists`` where it is lists that they are chosen by.
+    """
     results: list[Measured] = []
     try:
         for name, request in requests:
             found = fit_or_fail(request, trial)
             results.append(found)
-            say(f"{name} failed: {found.error}" if found.error is not None else f"{name}: {_in_brief(found)}")
+            say(f"{name} failed: {found.error}" if found.error is not None else f"{name}: {_in_brief(found, by_lists)}")
     except KeyboardInterrupt:
         say(f"Interrupted: {len(results)} of {len(requests)} are finished.")
         return Tried(results, interrupted=True)
     return Tried(results, interrupted=False)
 
 
-def _in_brief(found: Measured) -> str:
-    """What came of a fit: its error, or of a model of clicks how good its lists are."""
-    name, value = ("NDCG", found.figure("ndcg")) if math.isnan(found.rmse) else ("RMSE", found.rmse)
+def _in_brief(found: Measured, by_lists: bool) -> str:
+    """What came of a fit: its error, or how good its lists are, where these are asked for or there are only clicks."""
+    listed = by_lists or math.isnan(found.rmse)
+    name, value = ("NDCG", found.figure("ndcg")) if listed else ("RMSE", found.rmse)
     return f"{name} {_shown(value)} after {found.seconds:.1f} s"
 
 

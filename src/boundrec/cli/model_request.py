@@ -99,7 +99,7 @@ def refuse_affinity(asked: bool, names: Sequence[str]) -> None:
     if not asked or not without:
         return
     if len(without) < len(names):
-        say(f"Note: only {', '.join(name for name in names if name not in without)} gets --affinity.")
+        say(f"Note: --affinity is for {', '.join(name for name in names if name not in without)} only.")
         return
     why = "sorts by affinity as it is" if learns_clicks(*without) else "learns from ratings alone"
     raise typer.BadParameter(f"--affinity: {without[0]} {why}: name bayesian or mbmf, or leave this out.")

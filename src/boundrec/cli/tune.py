@@ -164,7 +164,8 @@ def tune(
         raise typer.BadParameter("--by ndcg: there are no lists to judge by here, as said above; choose by the error.")
     trivial = held_out.measure_trivial(trial)
     names = [_pairs({"k": factors, **values}) for factors, values in tried]
-    found = held_out.try_all([(name, one.within(limits)) for name, one in zip(names, asked, strict=True)], trial)
+    requests = [(name, one.within(limits)) for name, one in zip(names, asked, strict=True)]
+    found = held_out.try_all(requests, trial, by_lists)
     rows = [Candidate(*which, result) for which, result in zip(tried, found.results, strict=False)]
     rows.sort(key=lambda row: (held_out.by_lists if by_lists else held_out.by_error)(row.measured))
     best = None

@@ -84,7 +84,9 @@ def deviations(fitted: Fitted, pairs: Pairs) -> Floats | None:
     if fitted.ranges.scale.link is not None:
         low, high = quantiles(fitted, pairs, WITHIN_ONE).T
         return np.asarray((high - low) / 2)
-    return own_deviations(fitted, pairs) * fitted.ranges.scale.stretch(pairs)
+    low, high = fitted.ranges.interval(pairs)
+    # No rating in a range lies further from anything on average; of next to no ratings a normal knows nothing of that.
+    return np.minimum(own_deviations(fitted, pairs) * fitted.ranges.scale.stretch(pairs), (high - low) / 2)
 
 
 def own_deviations(fitted: Fitted, pairs: Pairs) -> Floats:
