@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numba
+import numpy as np
 import pytest
 
 from boundrec.solvers import compiling
@@ -40,6 +41,52 @@ def quiet(monkeypatch):
     monkeypatch.setattr(compiling._notes, "compiles", False)
     monkeypatch.setattr(compiling._notes, "cannot_keep", False)
     monkeypatch.setattr(answer, "__module__", "boundrec.solvers.kernels")
+
+
+# --- parts ----------------------------------------------------------------------------------------------------
+
+
+@compiling.part
+def square(x):
+    return x * x
+
+
+@compiling.part
+def length(vector):
+    total = 0.0
+    for k in range(vector.shape[0]):
+        total += square(vector[k])
+    return np.sqrt(total)
+
+
+def longest(vectors, out):
+    for i in range(vectors.shape[0]):
+        out[0] = max(out[0], length(vectors[i]))
+
+
+def test_a_kernel_with_parts_of_parts_computes_what_python_does_and_is_kept_as_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    vectors, out = np.random.default_rng(0).normal(size=(7, 3)), np.zeros(1)
+    compiling.compiled(longest)(vectors, out)
+    assert out[0] == pytest.approx(np.linalg.norm(vectors, axis=1).max(), rel=1e-14)
+    assert [file.name.split("-")[0] for file in tmp_path.rglob("*.nbc")] == ["test_compiling.longest"]
+    again, out = compiling.compiled(longest), np.zeros(1)
+    again(vectors, out)
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert out[0] == pytest.approx(np.linalg.norm(vectors, axis=1).max(), rel=1e-14)
+
+
+def test_a_part_that_python_calls_is_compiled_by_itself(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    alone = compiling.part(length.py_func)
+    for vector in (np.array([3.0, 4.0]), np.array([3, 4]), np.array([3.0, 4.0], np.float32)):
+        assert alone(vector) == 5.0
+        assert alone(vector) == 5.0
+    with pytest.raises(TypeError, match="argument"):
+        alone()
+    with pytest.raises(numba.TypingError):
+        alone("three, four")
+    assert alone(np.array([3.0, 4.0])) == 5.0
 
 
 # --- what is said ---------------------------------------------------------------------------------------------

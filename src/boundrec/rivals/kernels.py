@@ -9,7 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from boundrec.solvers.compiling import MATHS, compiled
+from boundrec.solvers.compiling import MATHS, compiled, part
 from boundrec.solvers.kernels import dot, normal_equations
 
 #: Exponentials beyond this exponent continue as straight lines.
@@ -19,7 +19,7 @@ _MAX_EXPONENT = 50.0
 # --- stochastic gradient descent: MF and Bounded-SVD ----------------------------------------------------------
 
 
-@compiled
+@part
 def _sgd_step(w, h, pull, n_biases, step, ridge):
     """Add step·(pull·h − ridge·w) to w and step·(pull·w − ridge·h) to h, old values on the right.
 
@@ -51,14 +51,14 @@ def sgd_epoch(entries, rows, fixed, n_biases, step, ridge):
 # --- the exponential walls of Bounded-SVD: penalty·(e^{sharpness·(p − high)} + e^{sharpness·(low − p)}) ------------
 
 
-@compiled
+@part
 def _tangent_exp(x):
     """Value and slope of e^x, continued by its tangent beyond ``_MAX_EXPONENT``: smooth, convex, no overflow."""
     value = np.exp(min(x, _MAX_EXPONENT))
     return value * (1.0 + max(0.0, x - _MAX_EXPONENT)), value
 
 
-@compiled
+@part
 def _walls(p, walls):
     """The penalty of a prediction p, and half of its derivative by p."""
     penalty, sharpness, low, high = walls
@@ -265,7 +265,7 @@ _least = _reduction("llvm.minnum")
 _most = _reduction("llvm.maxnum")
 
 
-@compiled
+@part
 def _offsets(w, by_feature, centre, t):
     """t_j = w·h_j − centre for every j, four features at a time: t is then read and written once for four."""
     t[:] = -centre
@@ -295,7 +295,7 @@ def farthest(rows, by_feature, centre, out, start, stop):
         out[i] = far
 
 
-@compiled
+@part
 def _room(t, inverse, width):
     """How far entry k may fall and rise while |t_j + step·h_jk| ≤ half for every j: the ratio test of BMF.
 
@@ -310,7 +310,7 @@ def _room(t, inverse, width):
     return min(low, 0.0), max(high, 0.0)  # past an end by rounding is at the end
 
 
-@compiled
+@part
 def _bounded_row(A, b, w, by_feature, inverse, width, t):
     """One pass of coordinate descent on wᵀAw − 2bᵀw: each entry to its minimum, or as near as the range allows."""
     for k in range(w.shape[0]):
@@ -422,7 +422,7 @@ def times_observed(csr, state, inverse_rho, fixed, out, start, stop):
             p += 1
 
 
-@compiled
+@part
 def _offsets_plus(w, by_feature, centre, sparse, row, t):
     """t_j = w·h_j + b_j − centre, where b is a row of a sparse matrix."""
     indptr, indices, data, _moved = sparse

@@ -13,10 +13,10 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
-from boundrec.solvers.compiling import compiled
+from boundrec.solvers.compiling import compiled, part
 
-#: Observations whose factors are gathered at a time: so few that they stay in the nearest cache.
-tile_size = 32
+#: Entries of a tile, in which the factors of some observations are gathered: 14 KB, which stay in the nearest cache.
+_TILE = 1792
 
 # --- eight entries as one value -------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ def sum_of(typing, x, y):
 # --- blocks ---------------------------------------------------------------------------------------------------
 
 
-@compiled
+@part
 def _add_products(X, n, k, m, C):
     """C[k : k + 8, m : m + 8] += Σ_{p < n} x_p[k : k + 8] x_p[m : m + 8]ᵀ."""
     s0, s1, s2, s3 = load(C, k, m), load(C, k + 1, m), load(C, k + 2, m), load(C, k + 3, m)
@@ -163,7 +163,7 @@ def _add_products(X, n, k, m, C):
     store(C, k + 7, m, s7)
 
 
-@compiled
+@part
 def _add_sums(X, t, n, m, b):
     """b[0, m : m + 8] += Σ_{p < n} t[0, p] x_p[m : m + 8], in four sums, so that additions need not wait."""
     s0, s1, s2, s3 = load(b, 0, m), eight_times(0.0), eight_times(0.0), eight_times(0.0)
@@ -196,7 +196,7 @@ def sums_of_rows(places, dense, out, start, stop):
             store(out, i, m, sum_of(sum_of(s0, s1), sum_of(s2, s3)))
 
 
-@compiled
+@part
 def roots_of_weights(weights, first, stop, out):
     """√c of the observations from ``first`` to ``stop``, all in a loop of their own, which takes several at a time."""
     if weights.size:
@@ -207,7 +207,7 @@ def roots_of_weights(weights, first, stop, out):
             out[j] = 1.0
 
 
-@compiled
+@part
 def gather(csr, first, stop, fixed, F, t):
     """F_j = √c_j h_j and t_j = √c_j v_j of the observations from ``first`` to ``stop``.
 
@@ -222,30 +222,32 @@ def gather(csr, first, stop, fixed, F, t):
         t[j] = root * data[first + j]
 
 
-@compiled
+@part
 def in_eights(n):
     """The least whole number of eights that is at least n."""
     return (n + 7) // 8 * 8
 
 
-@compiled
+@part
 def new_tile(n_factors):
     """Room for the factors, with zeros up to whole eights, and the values (in one row) of a tile of observations."""
-    F, t = np.empty((tile_size, in_eights(n_factors))), np.empty((1, tile_size))
-    for j in range(tile_size):
+    width = in_eights(n_factors)
+    size = max(8, _TILE // width)
+    F, t = np.empty((size, width)), np.empty((1, size))
+    for j in range(size):
         for k in range(F.shape[1]):
             F[j, k] = 0.0
     return F, t
 
 
-@compiled
+@part
 def new_equations(n_factors):
     """Room for A and b (of one row) in whole eights."""
     n = in_eights(n_factors)
     return np.empty((n, n)), np.empty((1, n))
 
 
-@compiled
+@part
 def clear(A, b):
     """A ← 0 and b ← 0."""
     for k in range(A.shape[0]):
@@ -254,7 +256,7 @@ def clear(A, b):
             A[k, m] = 0.0
 
 
-@compiled
+@part
 def add_tile(tile, n, A, b):
     """A += FᵀF (lower triangle) and b += Fᵀt of the first n observations of a tile."""
     F, t = tile
@@ -264,7 +266,7 @@ def add_tile(tile, n, A, b):
             _add_products(F, n, k, m, A)
 
 
-@compiled
+@part
 def normal_equations_by_blocks(csr, row, fixed, tile, A, b):
     """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j over one row's observations.
 
@@ -272,14 +274,14 @@ def normal_equations_by_blocks(csr, row, fixed, tile, A, b):
     """
     clear(A, b)
     F, t = tile
-    end = csr[0][row + 1]
-    for first in range(csr[0][row], end, tile_size):
-        stop = min(first + tile_size, end)
+    end, size = csr[0][row + 1], F.shape[0]
+    for first in range(csr[0][row], end, size):
+        stop = min(first + size, end)
         gather(csr, first, stop, fixed, F, t[0])
         add_tile(tile, stop - first, A, b)
 
 
-@compiled
+@part
 def cholesky_by_blocks(A, L):
     """L Lᵀ = A; False where that is not positive definite. Above its diagonal L then holds Lᵀ.
 

@@ -16,6 +16,9 @@ from typing import Any
 from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 MATHS = {"contract", "reassoc", "nsz", "arcp"}
@@ -32,9 +35,65 @@ def compiled(function: Callable[..., Any], maths: set[str] = MATHS) -> Callable[
     return kernel
 
 
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile as a part of the kernels that call it, and not by itself.
+
+    Numba makes of every function a library with machine code and ways in from Python, and optimises it; then it is
+    linked into those that call it, and optimised once more there. A part is only translated. Who calls one from Python,
+    as tests do, has it compiled like a kernel.
+    """
+    options = {"nopython": True, "nogil": True, "fastmath": MATHS, "error_model": "numpy"}
+    no_ways_in = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    kernel: Callable[..., Any] = _Part(function, {}, {**options, **no_ways_in}, _PartCompiler)
+    return kernel
+
+
 def has_compiled() -> bool:
     """Whether this process has compiled a kernel, rather than taken all from the disk."""
     return _notes.compiles
+
+
+# --- parts of kernels -----------------------------------------------------------------------------------------
+
+
+class _PartLibrary(JITCodeLibrary):
+    """The code of a part and of its own parts, as it was translated: those that link it optimise the whole."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+class _PartCompiler(Compiler):
+    """Numba's own, into a library of a part."""
+
+    def define_pipelines(self) -> list[Any]:
+        self.state.library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.flags.no_compile = True
+        passes: list[Any] = super().define_pipelines()
+        return passes
+
+
+class _Part(CPUDispatcher):
+    """Called by kernels only; from Python it leads to a kernel made of the same function."""
+
+    _alone: Callable[..., Any] | None = None
+
+    def add_overload(self, result: Any) -> None:
+        name = object()  # by which other kernels find it, in the place of a way in
+        self.targetctx.insert_user_function(name, result.fndesc, [result.library])
+        self.overloads[tuple(result.signature.args)] = result._replace(entry_point=name)
+
+    def _compile_for_args(self, *arguments: Any, **named: Any) -> Callable[..., Any]:
+        if self._alone is None:
+            self._alone = compiled(self.py_func)
+        return self._alone
 
 
 # --- what is said ---------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from boundrec.solvers.block_kernels import (
     new_tile,
     normal_equations_by_blocks,
 )
-from boundrec.solvers.compiling import compiled
+from boundrec.solvers.compiling import compiled, part
 
 #: A diagonal shift below this share of the trace is numerically zero.
 _TINY = 1e-10
@@ -31,7 +31,7 @@ MAX_NEWTON = 50
 # --- predictions, errors, gradients -------------------------------------------------------------------------
 
 
-@compiled
+@part
 def dot(x, y):
     """x·y."""
     total = 0.0
@@ -40,7 +40,7 @@ def dot(x, y):
     return total
 
 
-@compiled
+@part
 def copy(x, out):
     """out ← x; Numba takes seconds to compile ``out[:] = x``, whose lengths it compares and whose error it words."""
     for k in range(x.shape[0]):
@@ -187,7 +187,7 @@ def angle_gradient(turns, radius, gradient, out, start, stop):
 # --- one row's quadratic: q(w) = wᵀAw − 2bᵀw ------------------------------------------------------------------
 
 
-@compiled
+@part
 def normal_equations(csr, row, fixed, A, b):
     """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j over one row's observations.
 
@@ -227,7 +227,7 @@ def normal_equations(csr, row, fixed, A, b):
         p += 1
 
 
-@compiled
+@part
 def _times(A, x, out):
     """out = A x for a symmetric A given by its lower triangle."""
     for k in range(x.shape[0]):
@@ -240,14 +240,14 @@ def _times(A, x, out):
         out[k] += total
 
 
-@compiled
+@part
 def _quadratic(A, b, x, work):
     """q(x) = xᵀAx − 2bᵀx."""
     _times(A, x, work)
     return dot(x, work) - 2.0 * dot(b, x)
 
 
-@compiled
+@part
 def cholesky(A, mu, L):
     """L Lᵀ = A + mu·I; False where that is not positive definite."""
     for k in range(A.shape[0]):
@@ -266,7 +266,7 @@ def cholesky(A, mu, L):
     return True
 
 
-@compiled
+@part
 def solve_lower(L, x):
     """x ← L⁻¹ x."""
     for k in range(x.shape[0]):
@@ -277,7 +277,7 @@ def solve_lower(L, x):
         x[k] = total / L_k[k]
 
 
-@compiled
+@part
 def solve_upper(L, x):
     """x ← L⁻ᵀ x."""
     for k in range(x.shape[0] - 1, -1, -1):
@@ -286,7 +286,7 @@ def solve_upper(L, x):
             x[m] -= L[k, m] * x[k]
 
 
-@compiled
+@part
 def _least_squares(A, b, L, floor, x, work):
     """x ← A⁺b, where L Lᵀ = A + floor·I and the floor is numerically zero.
 
@@ -315,7 +315,7 @@ def _least_squares(A, b, L, floor, x, work):
             x[k] += residual[k]
 
 
-@compiled
+@part
 def _newton_step(L, w, norm, radius, work):
     """The step in mu of Newton's method on 1/‖w(mu)‖ = 1/r; w(mu) = (A + mu·I)⁻¹ b. Lands left of the root."""
     copy(w, work)
@@ -323,7 +323,7 @@ def _newton_step(L, w, norm, radius, work):
     return norm * norm / dot(work, work) * (norm - radius) / radius
 
 
-@compiled
+@part
 def _ball_row(A, b, radius, floor, w, scratch):
     """w ← argmin q over ‖w‖ ≤ radius: convex, so (A + mu·I) w = b with mu = 0 or ‖w‖ = radius.
 
@@ -362,7 +362,7 @@ def _ball_row(A, b, radius, floor, w, scratch):
     w *= radius / np.sqrt(dot(w, w))
 
 
-@compiled
+@part
 def _to_sphere(x, z, mu, curvature, radius, tie):
     """t with ‖x + t z‖ = radius and the lower q, for (A + mu·I) x = b, ‖z‖ = 1 and zᵀAz = curvature.
 
@@ -376,7 +376,7 @@ def _to_sphere(x, z, mu, curvature, radius, tie):
     return second if q_second < q_first - tie else first
 
 
-@compiled
+@part
 def _bottom_direction(L, present, z):
     """z ← a unit vector near the bottom eigenvectors of L Lᵀ, by inverse iteration from the present row.
 
@@ -399,7 +399,7 @@ def _bottom_direction(L, present, z):
     return total
 
 
-@compiled
+@part
 def _sphere_row(A, b, radius, present, w, scratch):
     """w ← argmin q over ‖w‖ = radius, globally: (A + mu·I) w = b, ‖w‖ = radius, A + mu·I ⪰ 0.
 
@@ -466,7 +466,7 @@ def _sphere_row(A, b, radius, present, w, scratch):
 # --- rows with fewer observations than factors: the same problem in as many unknowns as observations ---------
 
 
-@compiled
+@part
 def _gram(F, G):
     """G = F Fᵀ (lower triangle); returns its trace."""
     trace = 0.0
@@ -477,7 +477,7 @@ def _gram(F, G):
     return trace
 
 
-@compiled
+@part
 def _combine(F, alpha, w):
     """w ← Fᵀ alpha."""
     w[:] = 0.0
@@ -486,7 +486,7 @@ def _combine(F, alpha, w):
             w[k] += alpha[j] * F[j, k]
 
 
-@compiled
+@part
 def _errors_of(F, t, w, ridge):
     """‖t − F w‖² + ridge·‖w‖²."""
     total = ridge * dot(w, w)
@@ -496,14 +496,14 @@ def _errors_of(F, t, w, ridge):
     return total
 
 
-@compiled
+@part
 def _apply(F, w, out):
     """out ← F w."""
     for j in range(F.shape[0]):
         out[j] = dot(F[j], w)
 
 
-@compiled
+@part
 def _least_squares_by_gram(F, b, L, w, alpha, residual):
     """w ← A⁺b for A = FᵀF, where L Lᵀ = F Fᵀ + a numerically zero shift: w ← w + Fᵀ(L Lᵀ)⁻²F(b − A w), twice.
 
@@ -526,7 +526,7 @@ def _least_squares_by_gram(F, b, L, w, alpha, residual):
                 w[k] += alpha[j] * F[j, k]
 
 
-@compiled
+@part
 def _ball_by_gram(F, t, radius, ridge, w, scratch):
     """w ← argmin ‖t − F w‖² + ridge·‖w‖² over ‖w‖ ≤ radius, as w = Fᵀ(F Fᵀ + s·I)⁻¹ t with s ≥ ridge.
 
@@ -574,7 +574,7 @@ def _ball_by_gram(F, t, radius, ridge, w, scratch):
     return trace
 
 
-@compiled
+@part
 def _fill_sphere(F, trace, radius, present, w, scratch):
     """w ← w + t z with ‖w + t z‖ = radius and F z = 0: z is the present row's own part that the data do not see.
 
@@ -626,7 +626,7 @@ def without_products(csr, x, y, out, start, stop):
 # --- half-steps ---------------------------------------------------------------------------------------------
 
 
-@compiled
+@part
 def _row_weight(csr, row):
     """Σ_j c_ij: the number of observations where none is weighted."""
     indptr, _indices, _data, weights = csr
@@ -667,7 +667,7 @@ def solve_rows_ball(csr, fixed, radius, ridge, rows, start, stop):
             copy(w, rows[i])
 
 
-@compiled
+@part
 def _inside_ball(A, b, radius, w, L):
     """w ← A⁻¹b; False where A is not positive definite or w lies outside the ball."""
     if not cholesky_by_blocks(A, L):

@@ -8,7 +8,7 @@ from math import erf, erfc
 
 import numpy as np
 
-from boundrec.solvers.compiling import compiled
+from boundrec.solvers.compiling import part
 from boundrec.solvers.kernels import MAX_NEWTON
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -17,7 +17,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _PROPOSALS = 100
 
 
-@compiled
+@part
 def _mixed(z):
     """The 64 random bits of a state, by Splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -25,14 +25,14 @@ def _mixed(z):
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@part
 def next_bits(state):
     """Advance the state and return 64 random bits."""
     state[0] += _GOLDEN
     return _mixed(state[0])
 
 
-@compiled
+@part
 def uniform(state):
     """A number in (0, 1), ends excluded."""
     return (np.float64(next_bits(state) >> np.uint64(11)) + 0.5) * 2.0**-53
@@ -58,13 +58,13 @@ _TAIL = 3.6541528853610088
 _EDGES, _HEIGHTS = _layers()
 
 
-@compiled
+@part
 def _place(bits):
     """A layer, and a share within [−1, 1) of its width, from bits of their own."""
     return np.int64(bits & np.uint64(255)), np.float64(np.int64(bits) >> np.int64(11)) * 2.0**-52
 
 
-@compiled
+@part
 def _normal_at(state, layer, share):
     """A standard normal number from a place that need not lie below the density: if it does not, from another."""
     for _ in range(_PROPOSALS):
@@ -81,7 +81,7 @@ def _normal_at(state, layer, share):
     return _normal_by_inverse(state, -_TAIL, _TAIL)
 
 
-@compiled
+@part
 def fill_normal(state, out):
     """Independent standard normal numbers, each by a place in a layer taken at random.
 
@@ -100,7 +100,7 @@ def fill_normal(state, out):
     state[0] = present
 
 
-@compiled
+@part
 def _mills(x):
     """(1 − Φ(x))/φ(x) for x ≥ 0: by erfc where that has digits left, else by Laplace's continued fraction."""
     if x < 4.0:
@@ -111,7 +111,7 @@ def _mills(x):
     return 1.0 / denominator
 
 
-@compiled
+@part
 def _log_tail(low, width):
     """log of (1 − Φ(low + width))/(1 − Φ(low)) for low ≥ 0: no difference of large logarithms, however far the tail.
 
@@ -123,7 +123,7 @@ def _log_tail(low, width):
     return -width * (low + 0.5 * width) + np.log(_mills(low + width) * hazard)
 
 
-@compiled
+@part
 def _tail_by_inverse(share, low, high):
     """The number with this share of the normal's mass within [low, high] below it, 0 ≤ low < high.
 
@@ -140,7 +140,7 @@ def _tail_by_inverse(share, low, high):
     return min(low + step, high)
 
 
-@compiled
+@part
 def _tail_normal(state, low, high):
     """A standard normal number within [low, high], 0 ≤ low: exponential or uniform proposals (Robert 1995)."""
     rate = 0.5 * (low + np.sqrt(low * low + 4.0))
@@ -156,7 +156,7 @@ def _tail_normal(state, low, high):
     return _tail_by_inverse(uniform(state), low, high)
 
 
-@compiled
+@part
 def _normal_by_inverse(state, low, high):
     """A standard normal number within [low, high], which holds zero: one half by its mass, then a place in it."""
     below, above = erf(-low * np.sqrt(0.5)), erf(high * np.sqrt(0.5))
@@ -165,7 +165,7 @@ def _normal_by_inverse(state, low, high):
     return _tail_by_inverse(uniform(state), 0.0, high)
 
 
-@compiled
+@part
 def truncated_normal(state, low, high):
     """A standard normal number within [low, high], exactly; the lower end where nothing lies between the two."""
     if not low < high:

@@ -17,10 +17,9 @@ from boundrec.solvers.block_kernels import (
     repeat,
     roots_of_weights,
     store,
-    tile_size,
     times,
 )
-from boundrec.solvers.compiling import compiled
+from boundrec.solvers.compiling import compiled, part
 from boundrec.solvers.kernels import copy, dot, solve_lower, solve_upper
 from boundrec.solvers.random_kernels import fill_normal, next_bits, truncated_normal
 
@@ -33,7 +32,7 @@ _SHIFTS = 18
 # --- in the ball ----------------------------------------------------------------------------------------------
 
 
-@compiled
+@part
 def _walk_in_ball(L, mean, radius, x, state, direction):
     """Hit-and-run steps from x, which leave N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius as it is.
 
@@ -66,7 +65,7 @@ def _walk_in_ball(L, mean, radius, x, state, direction):
                 x[k] += s * direction[k]
 
 
-@compiled
+@part
 def _draw_in_ball(L, mean, radius, x, state, z):
     """x ~ N(mean, (L Lᵀ)⁻¹) restricted to ‖x‖ ≤ radius; x comes in feasible.
 
@@ -91,7 +90,7 @@ def _draw_in_ball(L, mean, radius, x, state, z):
             x[k] *= radius / norm
 
 
-@compiled
+@part
 def _solve_upper_for_eight(L, Z):
     """Z ← L⁻ᵀ Z for a Z of eight columns."""
     for k in range(Z.shape[0] - 1, -1, -1):
@@ -102,14 +101,14 @@ def _solve_upper_for_eight(L, Z):
             store(Z, m, 0, plus(load(Z, m, 0), repeat(L, k, m), minus))
 
 
-@compiled
+@part
 def _fill_rows(state, Z):
     """Independent standard normal numbers."""
     for k in range(Z.shape[0]):
         fill_normal(state, Z[k])
 
 
-@compiled
+@part
 def _mean_of_pairs(mean, radius, Z, x, spread):
     """The mean x of a normal restricted to ‖x‖ ≤ radius; its variance in coordinate 0, and in the others on average.
 
@@ -146,7 +145,7 @@ def _mean_of_pairs(mean, radius, Z, x, spread):
 # --- a row by its normal matrix -------------------------------------------------------------------------------
 
 
-@compiled
+@part
 def _gather_free(csr, first, stop, own, others, held, tile):
     """√c times the free coordinates of the rows that were rated, and √c (v − what the held coordinate ``own`` says)."""
     _indptr, indices, data, weights = csr
@@ -160,18 +159,18 @@ def _gather_free(csr, first, stop, own, others, held, tile):
         t[j] = root * (data[first + j] - own * h[held])
 
 
-@compiled
+@part
 def _normal_equations_of_free(csr, row, own, others, held, tile, A, b):
     """A = Σ_j c_j h_j h_jᵀ (lower triangle) and b = Σ_j c_j v_j h_j, h_j and v_j as `_gather_free` has them."""
     clear(A, b)
-    end = csr[0][row + 1]
-    for first in range(csr[0][row], end, tile_size):
-        stop = min(first + tile_size, end)
+    end, size = csr[0][row + 1], tile[0].shape[0]
+    for first in range(csr[0][row], end, size):
+        stop = min(first + size, end)
         _gather_free(csr, first, stop, own, others, held, tile)
         add_tile(tile, stop - first, A, b)
 
 
-@compiled
+@part
 def _factorise_safely(A, L):
     """L Lᵀ = A, with the least of a few shifts of its diagonal that keep rounding from making it indefinite.
 
@@ -190,7 +189,7 @@ def _factorise_safely(A, L):
     return False
 
 
-@compiled
+@part
 def _precision(A, b, r, noise, P, linear, mean):
     """A ← noise·r²A + P, of which what zeros were added for is the identity, and mean ← noise·r·b + P m."""
     n = mean.shape[0]
@@ -212,7 +211,7 @@ def _precision(A, b, r, noise, P, linear, mean):
 # of which the mean has u = e = 0. S is n × n: few ratings cost little, however many factors there are.
 
 
-@compiled
+@part
 def _n_counting(csr, row, most):
     """How many of a row's ratings count; one more than ``most`` if it is more."""
     indptr, _indices, _data, weights = csr
@@ -227,7 +226,7 @@ def _n_counting(csr, row, most):
     return n
 
 
-@compiled
+@part
 def _span(csr, row, r, own, others, held, white, noise, F, t):
     """F and t of those of a row's ratings that count; ``white`` are the other side's free coordinates times L_P⁻ᵀ."""
     indptr, indices, data, weights = csr
@@ -243,7 +242,7 @@ def _span(csr, row, r, own, others, held, white, noise, F, t):
     return n
 
 
-@compiled
+@part
 def _factorise_span(F, n, S):
     """S ← the Cholesky factor of I + F Fᵀ of the first n rows; False where that has no number."""
     for i in range(n):
@@ -260,7 +259,7 @@ def _factorise_span(F, n, S):
     return True
 
 
-@compiled
+@part
 def _towards_ratings(F, S, n, q, y):
     """y ← y + Fᵀ S⁻¹ (q − F y), where S is given by its Cholesky factor; q is lost."""
     for i in range(n):
@@ -277,7 +276,7 @@ def _towards_ratings(F, S, n, q, y):
             y[k] += q[i] * F[i, k]
 
 
-@compiled
+@part
 def _towards_ratings_for_eight(F, S, n, Q, Y):
     """The same for Y and Q of eight columns, with the sign of Q turned: Y ← Y − Fᵀ S⁻¹ (Q + F Y)."""
     for i in range(n):
@@ -295,7 +294,7 @@ def _towards_ratings_for_eight(F, S, n, Q, Y):
             store(Y, k, 0, plus(load(Y, k, 0), repeat(F, i, k), minus))
 
 
-@compiled
+@part
 def _draw_in_span(F, S, n, L_P, mean, radius, x, state, q, z):
     """x ← L_P⁻ᵀ y within the ball, by independent draws of y around ``mean``; False, and x stays, if none is inside."""
     for _ in range(_TRIES):
@@ -377,7 +376,7 @@ def sample_rows(csr, others, held, radius, prior, span, noise, key, out, start, 
             spreads[i, 1] *= r * r
 
 
-@compiled
+@part
 def _write(x, r, held, row):
     """The free coordinates of a row ← r x."""
     row[1 - held] = r * x[0]
