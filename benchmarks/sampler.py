@@ -184,7 +184,7 @@ def sweeps(before: Path | None) -> Part:
         f"Median of the {SWEEPS - 2} sweeps between the first and the last, the least of {TURNS} processes in turns; "
         "MovieLens 1M with K = 20 and BookCrossing's explicit ratings with K = 10 where nothing else is said. A kept "
         f"sweep also works out the mean of every row; a fit as it comes keeps {KEPT_SHARE:.0%} of its sweeps. On "
-        f"BookCrossing a kept sweep by itself takes {ours['BookCrossing, kept'] / exact:.2f} times one of the exact solver."
+        f"BookCrossing a kept one takes {ours['BookCrossing, kept'] / exact:.2f} of the exact solver's."
     )
     notes = [note] if theirs else [note, "Left out: no --before FOLDER with a checkout of earlier code was given."]
     return Part("(b) A sweep", ["", "ms", "ms before", "ratio"], rows, checks, notes)
