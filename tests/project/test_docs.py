@@ -49,7 +49,8 @@ def runs_here(source):
     return "import faiss" not in source or importlib.util.find_spec("faiss") is not None
 
 
-with_examples = [page for page in PAGES if any(blocks(page.read_text(encoding="utf-8")))]
+#: What runs on Spark is run with the tests of that.
+with_examples = [page for page in PAGES if page.stem != "spark" and any(blocks(page.read_text(encoding="utf-8")))]
 
 
 @pytest.mark.parametrize("page", with_examples, ids=lambda page: page.stem)

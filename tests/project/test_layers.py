@@ -17,7 +17,7 @@ LAYERS = [
     {"__main__"},
     {"cli", "demo"},
     {"paper"},
-    {"report"},
+    {"report", "spark"},
     {"boundrec"},
     {"model_file"},
     {"models", "rivals"},

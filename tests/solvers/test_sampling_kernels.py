@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import naive
 from boundrec.data.ratings import Csr
 from boundrec.solvers import Side
-from boundrec.solvers.gibbs import NO_SPAN, Prior, _span, draw_rows
+from boundrec.solvers.gibbs import NO_SPAN, Prior, draw_rows, span_of
 from boundrec.solvers.threads import RowPool
 
 PRECISION = 4.0
@@ -28,7 +28,7 @@ def two_sides(rng, n_rows, k, most, weighted, held, dtype="f8"):
 
 def drawn(side, other, prior, in_span, seed=0, shifts=None):
     moved = {} if shifts is None else {"shifts": shifts}
-    span = _span(side, other, prior) if in_span else NO_SPAN
+    span = span_of(side, other, prior) if in_span else NO_SPAN
     with RowPool(1, 1) as pool:
         return draw_rows(side, other, prior, PRECISION, pool, np.random.default_rng(seed), True, **moved, span=span)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +22,7 @@ from boundrec.cli.model_request import (
     train,
     with_affinity,
 )
+from boundrec.cli.on_spark import AskedSpark
 from boundrec.cli.side_information import AskedBeside
 from boundrec.notes import in_a_sentence, percent, size
 from boundrec.registry import learns_clicks
@@ -46,6 +49,8 @@ boundrec fit ratings.csv -o model.safetensors --affinity
 boundrec fit clicks.csv -o model.safetensors --model implicit
 
 zcat ratings.csv.gz | boundrec fit - -o model.safetensors --json
+
+boundrec fit ratings/ -o model.safetensors --engine spark --master local[2] --bounds 1 5
 """
 
 
@@ -76,6 +81,10 @@ def fit(
     ] = False,
     seed: options.Seed = 0,
     threads: options.Threads = None,
+    engine: options.Engine = options.Engines.HERE,
+    master: options.Master = None,
+    checkpoint: options.Checkpoint = None,
+    partitions: options.Partitions = None,
     json: options.Json = False,
 ) -> None:
     """Fit a model to a table of ratings and write it to a file.
@@ -99,6 +108,23 @@ def fit(
     within.refuse_for([model])
     asked = Request(model, within.typed(), k, sweeps, seed, threads, others)
     asked.model()  # what is asked wrongly is refused before the file is read
+    spark = AskedSpark(engine, master, checkpoint, partitions)
+    if spark.asked:
+        elsewhere: dict[str, Any] = {
+            "--history": history,
+            "--bounds-file": bounds_file,
+            "--user-features": user_features,
+            "--item-features": item_features,
+            "--implicit": implicit,
+            "--noise": noise,
+            "--affinity": affinity,
+            "--keep-ratings": keep_ratings,
+            "--threads": threads,
+        }
+        spark.refuse(model, elsewhere)
+        asked = replace(asked, settings={**others, **({"duplicates": duplicates} if duplicates else {})})
+        _fit_elsewhere(ratings, output, ColumnNames(user, item, rating), within, asked, spark, json)
+        return
     if within.own and not takes_ranges(model):
         raise typer.BadParameter(
             f"{model} has one range for all: pass --bounds, or --model mbmf or bayesian, which take ranges of pairs."
@@ -122,6 +148,33 @@ def fit(
         print_json({"data": summary, **result})
     else:
         typer.echo(_in_words(result, limits))
+
+
+def _fit_elsewhere(
+    ratings: Path, output: Path, names: Any, within: AskedBounds, asked: Request, spark: AskedSpark, json: bool
+) -> None:
+    """The same on a cluster."""
+    from boundrec.cli.on_spark import fit_on_spark
+
+    began = time.perf_counter()
+    model, summary = fit_on_spark(ratings, names, within, asked, spark)
+    model.save(output)
+    found = {
+        "model": asked.name,
+        "sweeps": model.n_iter_,
+        "objective": model.objectives_[-1],
+        "seconds": time.perf_counter() - began,
+        "output": str(output),
+        "bytes": output.stat().st_size,
+    }
+    if json:
+        print_json({"data": summary, **found})
+        return
+    typer.echo(
+        f"{ratings}: {summary['ratings']:,} ratings by {summary['users']:,} users of {summary['items']:,} items\n"
+        f"{asked.name} on Spark: {found['sweeps']} sweeps in {found['seconds']:.1f} s, all in, objective "
+        f"{in_a_sentence(found['objective'])}\nwrote {output} ({size(found['bytes'])})"
+    )
 
 
 def _summarise(ratings: Ratings) -> dict[str, Any]:

@@ -19,8 +19,16 @@ DATA = "Data"
 MODEL = "Model"
 BESIDE = "Besides ratings"
 SPLIT = "Held-out ratings"
+ELSEWHERE = "On a cluster"
 #: No model has more.
 MOST_ITEMS = 2**31 - 1
+
+
+class Engines(StrEnum):
+    """Where a fit runs."""
+
+    HERE = "here"
+    SPARK = "spark"
 
 
 class SortedBy(StrEnum):
@@ -265,3 +273,30 @@ def _refuse_to_overwrite(output: Path, *sources: Path | None) -> None:
         read = 0 if str(source) == "-" else source
         if read is not None and os.path.exists(read) and os.path.samefile(read, output):
             raise typer.BadParameter(f"--output {output} is the file that is read: name another.")
+
+
+Engine = Annotated[
+    Engines,
+    typer.Option(help="Where to fit: here, or on Spark (the extra spark, and Java).", rich_help_panel=ELSEWHERE),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Spark's master, such as local[2] or spark://host:7077.",
+        show_default="as configured",
+        rich_help_panel=ELSEWHERE,
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="A folder that Spark writes to, for the fit to go on from if it is stopped.",
+        rich_help_panel=ELSEWHERE,
+    ),
+]
+Partitions = Annotated[
+    int | None,
+    typer.Option(min=1, help="Tasks of a half-step.", show_default="one a block", rich_help_panel=ELSEWHERE),
+]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -299,8 +299,24 @@ def read_ids(file: TableFile, role: str, asked: str | None, tell: Callable[[str]
     return list(map(str, Columns.read(file, names).ids(role).distinct.ids.tolist()))
 
 
+class Named(Protocol):
+    """A table of which the names are known: its own, and those of its columns."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Its columns."""
+
+    @property
+    def has_header(self) -> bool:
+        """Whether they have names."""
+
+
 def choose_columns(
-    file: TableFile,
+    file: Named,
     asked: ColumnNames,
     roles: Sequence[str],
     tell: Callable[[str], object],
@@ -334,7 +350,7 @@ def choose_columns(
     return {role: given.get(role) or guessed[role] for role in roles}
 
 
-def _existing(file: TableFile, name: str, role: str) -> str:
+def _existing(file: Named, name: str, role: str) -> str:
     if name not in file.columns:
         option = "--by-time" if role == "time" else f"--{role}"
         raise ValueError(f"{file.name} has no column {name!r} ({option}). There are: {_listed(file.columns)}.")

@@ -157,18 +157,28 @@ class MBMF(RestSettings, KnowsChoices):
     def _solver(self, start: Fitted, pool: RowPool, rng: np.random.Generator, validation: Validation | None) -> Solver:
         ranges, dtype = answers.bounded(start), np.dtype(self.dtype)
         users, items = centred_sides(start, dtype)
+        mean = mean_share(start, users) / ranges.slack if self._with_biases() else 0.0
+        users, items = self.starting_sides(users, items, ranges, mean, rng)
+        if self.solver == "angles":
+            turning = AngleSide(users, float(self.initial_step)), AngleSide(items, float(self.initial_step))
+            return AngleDescent(*turning, pool, self.step, self.steps)
+        return Alternation(users, items, pool, self.constraint, start.found["ridge"])
+
+    def starting_sides(
+        self, users: Side, items: Side, ranges: Ranges, mean: float, rng: np.random.Generator
+    ) -> tuple[Side, Side]:
+        """Both sides with the factors they start from; ``mean`` is that of the centred ratings, in units of r_i s_j."""
+        dtype = np.dtype(self.dtype)
         users.factors = self._start(users.radius, rng).astype(dtype)
         items.factors = self._start(items.radius, rng).astype(dtype)
         if self.form == "n" and ranges.frame.offset == ranges.scale.bounds(self._declared())[1]:
             items.factors *= -1  # ratings below their only bound: products start below zero, too
-        if self.solver == "angles":
-            turning = AngleSide(users, float(self.initial_step)), AngleSide(items, float(self.initial_step))
-            return AngleDescent(*turning, pool, self.step, self.steps)
-        if self._with_biases():
-            mean = mean_share(start, users) / ranges.slack
-            users = start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng)
-            items = start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng)
-        return Alternation(users, items, pool, self.constraint, start.found["ridge"])
+        if not self._with_biases():
+            return users, items
+        return (
+            start_with_biases(users, HELD_BY_USERS, mean, self.n_factors, rng),
+            start_with_biases(items, HELD_BY_ITEMS, mean, self.n_factors, rng),
+        )
 
     def _start(self, radius: Floats, rng: np.random.Generator) -> Floats:
         """Random factors on their spheres (resolution A8)."""
@@ -211,9 +221,14 @@ class MBMF(RestSettings, KnowsChoices):
 
     def _chosen(self, ratings: Ratings, ranges: Ranges) -> dict[str, float]:
         """The ridge in the unit of the squared error: on the ball what serves accuracy, on the sphere none."""
-        automatic = ridge_for(ratings) if self.constraint == "ball" else 0.0
-        ridge = automatic if is_auto(self.ridge) else float(self.ridge)
-        return {"ridge": ridge * float(ranges.radius(ratings.pairs()).mean())}
+        n_rows = ratings.n_users + ratings.n_items
+        return {"ridge": self.ridge_amount(ratings.n_ratings, n_rows) * float(ranges.radius(ratings.pairs()).mean())}
+
+    def ridge_amount(self, n_ratings: int, n_rows: int) -> float:
+        """What "auto" stands for with so many ratings and as many users and items together, or as given."""
+        if not is_auto(self.ridge):
+            return float(self.ridge)
+        return ridge_for(n_ratings, n_rows) if self.constraint == "ball" else 0.0
 
     def _default_max_iter(self) -> int:
         return 500 if self.solver == "angles" else 20
@@ -259,13 +274,13 @@ def mean_share(start: Fitted, users: Side) -> float:
     return float(np.mean(users.csr.data[counts] / radius[counts]))
 
 
-def ridge_for(ratings: Ratings) -> float:
+def ridge_for(n_ratings: int, n_rows: int) -> float:
     """A ridge for ratings of any density, by the number of ratings that a row has, on average over users and items.
 
     The penalty of a row is multiplied by that number, which is more than it needs where there are many: found by
     measuring on four data sets, see "Which model should I use?".
     """
-    typical = 2.0 * ratings.n_ratings / (ratings.n_users + ratings.n_items)
+    typical = 2.0 * n_ratings / n_rows
     return float(np.clip(0.41 / np.sqrt(typical), 0.02, 0.06))
 
 

@@ -53,15 +53,31 @@ def constant_magnitudes(frame: Frame, bounds: Bounds, ratings: Ratings) -> Range
 def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floating], slack: float) -> Ranges | None:
     """One range for all, centred at the data and as wide as they need; None where they fill the declared one.
 
-    Declared ends are a promise and not the scale: each tail of the fit is led into its own (`slack.lead`). What lies
-    beyond its reach is kept. ``counts`` are the ratings' own weights.
+    ``counts`` are the ratings' own weights.
     """
-    data, weights = ratings.by_user.data, counts
-    if np.count_nonzero(weights) < TELLING:
+    n_telling = int(np.count_nonzero(counts))
+    if n_telling < TELLING:
         return None
+    data = ratings.by_user.data
+    mean = float(np.average(data, weights=counts))
+    spread = float(np.sqrt(np.average((data - mean) ** 2, weights=counts)))
+    frame = frame_of_data(bounds, n_telling, mean, spread, slack)
+    if frame is None:
+        return None
+    root = float(np.sqrt(frame.limit))
+    return Ranges(frame, np.full(ratings.n_users, root), np.full(ratings.n_items, root), root, root)
+
+
+def frame_of_data(bounds: Bounds, n_telling: int, mean: float, spread: float, slack: float) -> Frame | None:
+    """The frame of so many ratings with this mean and standard deviation; None where they fill the declared range.
+
+    Declared ends are a promise and not the scale: each tail of the fit is led into its own (`slack.lead`). What lies
+    beyond its reach is kept.
+    """
     low, high = (-np.inf if bounds[0] is None else bounds[0]), (np.inf if bounds[1] is None else bounds[1])
-    half, mean = (high - low) / 2, float(np.average(data, weights=weights))
-    spread = float(np.sqrt(np.average((data - mean) ** 2, weights=weights)))
+    half = (high - low) / 2
+    if n_telling < TELLING:
+        return None
     if spread <= CONSTANT * abs(mean):  # the data have no unit of their own
         spread = half / (UNIT * CONSTANT_SHARE)
     if not np.isfinite(spread) or half <= FILLED * spread:
@@ -71,9 +87,7 @@ def magnitudes_of_data(bounds: Bounds, ratings: Ratings, counts: NDArray[np.floa
     offset = float(np.clip(mean, low + margin, high - margin))
     if min(offset - low, high - offset) * STEEPEST <= slack * unit:  # rounding has left a tail no room
         return None
-    frame = Frame(offset, limit=unit, lower=low, upper=high, led=True)
-    root = float(np.sqrt(unit))
-    return Ranges(frame, np.full(ratings.n_users, root), np.full(ratings.n_items, root), root, root)
+    return Frame(offset, limit=unit, lower=low, upper=high, led=True)
 
 
 def historical_magnitudes(

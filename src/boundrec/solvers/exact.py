@@ -100,7 +100,7 @@ def _size(side: Side) -> float:
     squares = np.einsum("ij,ij->i", side.factors, side.factors, dtype=np.float64)
     if side.held is not None:
         squares -= side.factors[:, side.held].astype(np.float64) ** 2
-    return float(squares @ side.csr.row_weights())
+    return float(np.einsum("i,i->", squares, side.csr.row_weights()))  # of BLAS' threads one would do, and all wait
 
 
 def start_with_biases(side: Side, held: int, mean: float, n_factors: int, rng: np.random.Generator) -> Side:

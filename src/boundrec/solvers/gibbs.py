@@ -8,9 +8,9 @@ samples then predict as well as many. The mean of a distribution within a ball l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -78,18 +78,39 @@ class Draws(NamedTuple):
 # --- one half-step ------------------------------------------------------------------------------------------
 
 
+class Elsewhere(Protocol):
+    """Whoever draws rows and adds up errors in the place of this process; a side's ratings are with them."""
+
+    #: How many ratings there are, by what they count.
+    counted: float
+
+    def draw(self, key: np.uint64, side: Side, other: Side, prior: Prior, precision: float, with_means: bool) -> Draws:
+        """What `draw_rows_from` gives."""
+
+    def squared_error(self, users: Side, items: Side) -> float:
+        """Σ c (v − w·h)² over all ratings."""
+
+
 def sample_side(
-    side: Side, other: Side, precision: float, pool: RowPool, rng: np.random.Generator, with_means: bool
+    side: Side,
+    other: Side,
+    precision: float,
+    pool: RowPool,
+    rng: np.random.Generator,
+    with_means: bool,
+    elsewhere: Elsewhere | None = None,
 ) -> Draws:
     """Draw the prior of the rows, then every row, given the other side."""
     rows, links = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], side.links
     if links is None:
         prior = draw_prior(rows, rng)
-        return draw_rows(side, other, prior, precision, pool, rng, with_means, span=_span(side, other, prior))
+        if elsewhere is not None:
+            return elsewhere.draw(row_key(rng), side, other, prior, precision, with_means)
+        return draw_rows(side, other, prior, precision, pool, rng, with_means, span=span_of(side, other, prior))
     rated = links.rated
     prior = draw_prior((rows - links.shifts(pool))[rated], rng, *links.scatter())
     links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
-    shifts, span = links.shifts(pool), _span(side, other, prior)
+    shifts, span = links.shifts(pool), span_of(side, other, prior)
     draws = draw_rows(side, other, prior, precision, pool, rng, with_means, shifts, span)
     link = links.drawn(pool)
     if links.sets and (with_means or not rated.all()):
@@ -155,7 +176,28 @@ def draw_rows(
 
     ``shifts`` is where each row's prior mean is moved to by what is known of it.
     """
-    from boundrec.solvers.sampling_kernels import sample_rows
+    return draw_rows_from(row_key(rng), side, other, prior, precision, pool, with_means, shifts, span)
+
+
+def row_key(rng: np.random.Generator) -> np.uint64:
+    """What the streams of a half-step's rows start from."""
+    return rng.integers(2**64, dtype=np.uint64)
+
+
+def draw_rows_from(
+    key: np.uint64,
+    side: Side,
+    other: Side,
+    prior: Prior,
+    precision: float,
+    pool: RowPool,
+    with_means: bool,
+    shifts: Floats = NO_SHIFTS,
+    span: Span = NO_SPAN,
+    first: int = 0,
+) -> Draws:
+    """The same from the key of the half-step; ``first`` is the number of the first row, where a side is part of one."""
+    from boundrec.solvers.sampling_kernels import ROW_STRIDE, sample_rows
 
     rows, P = side.factors.copy(), prior.precision
     means = np.empty_like(rows) if with_means else np.empty((0, rows.shape[1]), rows.dtype)
@@ -164,14 +206,15 @@ def draw_rows(
     if len(shifts):
         linear = linear + product(shifts, P)
     whitened = product(linear, span.whiten) if span.few >= 0 else NO_SHIFTS
-    ball, key = (side.radius, float(np.sqrt(1 - HELD_SHARE))), rng.integers(2**64, dtype=np.uint64)
+    ball, stride = (side.radius, float(np.sqrt(1 - HELD_SHARE))), int(ROW_STRIDE)
+    key = np.uint64((int(key) + first * stride) % 2**64)
     short = span.root, span.others, whitened, span.few
     given = side.csr, other.factors, held_by(side), ball, (P, linear), short, precision, key, out
     pool.run(sample_rows, side.csr.indptr, *given, width=len(P))
     return Draws(rows, prior, *out[1:])
 
 
-def _span(side: Side, other: Side, prior: Prior) -> Span:
+def span_of(side: Side, other: Side, prior: Prior) -> Span:
     """That of a half-step."""
     root: Floats = np.linalg.cholesky(prior.precision).astype(np.float64, copy=False)
     whiten: Floats = np.linalg.inv(root).T.astype(np.float64)
@@ -335,6 +378,8 @@ class Sampler:
         The sweep from which means are asked for in every sweep, for ratings to evaluate on; None without such.
     noise
         What differs between ratings in their noise, where that is drawn, too.
+    elsewhere
+        Who draws rows, where that is not this process.
     """
 
     def __init__(
@@ -348,12 +393,14 @@ class Sampler:
         pool: RowPool,
         rng: np.random.Generator,
         noise: RatingNoise | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.users, self.items, self.variance, self.kept, self.noise = users, items, variance, kept, noise
+        self._elsewhere = elsewhere
         self._guess, self._means_from, self._pool, self.rng = guess, means_from, pool, rng
         self.n_swept = 0
         #: How many ratings there are, before noise of their own weighs them.
-        self._counted = float(users.csr.row_weights().sum())
+        self._counted = float(users.csr.row_weights().sum()) if elsewhere is None else elsewhere.counted
 
     def sweeps(self) -> Iterator[Sweep]:
         """The squared error of each sample on the training ratings; it levels off, and then fluctuates."""
@@ -365,12 +412,14 @@ class Sampler:
         while True:
             sweep = self.n_swept + 1
             with_means = sweep in self.kept.sweeps or (self._means_from is not None and sweep >= self._means_from)
-            of_items = sample_side(items, users, 1.0 / self.variance, pool, rng, with_means)
+            of_items = sample_side(items, users, 1.0 / self.variance, pool, rng, with_means, self._elsewhere)
             items.factors = of_items.rows
-            of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means)
+            of_users = sample_side(users, items, 1.0 / self.variance, pool, rng, with_means, self._elsewhere)
             users.factors = of_users.rows
             if self.noise is not None:
                 total = self.noise.redraw(users, items, self.variance, pool, rng)
+            elif self._elsewhere is not None:
+                total = self._elsewhere.squared_error(users, items)
             else:
                 pool.run(squared_errors, users.csr.indptr, users.csr, users.factors, items.factors, errors)
                 total = float(errors.sum())
@@ -428,6 +477,20 @@ class KeptSide:
         self._biases[:, :n] = biases
         self._spread += n * spread
         self._priors += [Prior(mean, P) for mean, P in zip(*prior, strict=True)]
+
+    def state(self) -> dict[str, Reals]:
+        """All that was added, as arrays, to go on from elsewhere; samples with links are not for that."""
+        n = len(self._priors)
+        factors, biases = self._factors[:, : 2 + self._n_factors * n], self.biases()
+        return {"factors": factors, "biases": biases, "spread": self._spread, **self.priors()._asdict()}
+
+    def put_back(self, state: Mapping[str, Reals]) -> None:
+        """Be where the one was whose `state` this is."""
+        n = state["biases"].shape[1]
+        self._factors[:, : state["factors"].shape[1]] = state["factors"]
+        self._biases[:, :n] = state["biases"]
+        self._spread = state["spread"].astype(np.float64)
+        self._priors = [Prior(mean, P) for mean, P in zip(state["mean"], state["precision"], strict=True)]
 
     def biases(self) -> Reals:
         """The bias of each row in each sample."""

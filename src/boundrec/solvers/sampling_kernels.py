@@ -25,6 +25,8 @@ from boundrec.solvers.random_kernels import fill_normal, next_bits, truncated_no
 
 #: Independent draws before the chain takes over, and steps of the chain. Fixed, so that the mixture is invariant.
 _TRIES, _CHAIN_STEPS = 10, 5
+#: How far apart the streams of neighbouring rows start.
+ROW_STRIDE = np.uint64(0xD1342543DE82EF95)
 #: Shifts of a precision's diagonal to try, from rounding error up to the diagonal itself.
 _SHIFTS = 18
 
@@ -335,7 +337,7 @@ def sample_rows(csr, others, held, radius, prior, span, noise, key, out, start, 
     state = np.empty(1, np.uint64)
     for i in range(start, stop):
         r, own, linear = magnitude[i], rows[i, held], Pm[min(i, Pm.shape[0] - 1)]
-        state[0] = key + np.uint64(i) * np.uint64(0xD1342543DE82EF95)
+        state[0] = key + np.uint64(i) * ROW_STRIDE
         next_bits(state)
         x[0] = rows[i, 1 - held] / r
         for k in range(n_free - 1):
