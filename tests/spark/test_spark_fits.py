@@ -150,3 +150,21 @@ def test_pairs_with_ranges_of_their_own_keep_them_and_learn_what_one_machine_doe
     expected = answers.predictions(here.fitted_, some)
     answer = there.toLocal().predict(small.pairs, lower=0, upper=upper)
     np.testing.assert_allclose(answer, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["keep", "drop", "raise"])
+def test_ratings_outside_their_own_range_are_kept_dropped_or_refused(spark, small, how):
+    from boundrec.spark import SparkMBMF
+
+    upper = np.full(len(small.ratings), 5.0)
+    upper[:4] = np.maximum(small.ratings[:4] - 1.5, 0.5)
+    df = small.frame(spark, most=upper)
+    estimator = SparkMBMF(upperCol="most", nFactors=2, maxIter=1, seed=0, onContradiction=how)
+    outside = int(np.sum(small.ratings > upper))
+    if how == "raise":
+        with pytest.raises(ValueError, match=f"{outside} of .* ratings lie outside their own range"):
+            estimator.fit(df)
+        return
+    model = estimator.fit(df)
+    assert model.toLocal().infeasible_share_ == pytest.approx(outside / len(small.ratings))
+    assert model.toLocal().fitted_.seen.indices.size == len(small.ratings) - (outside if how == "drop" else 0)

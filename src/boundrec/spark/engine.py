@@ -111,7 +111,7 @@ class Cluster:
         sent = [{"f": f, "rows": fixed[others.rows(f)].tobytes()} for f in range(others.n_blocks)]
         known = [
             {"b": b, "piece": piece, "f": -1, "rows": own[layout.rows(b)].tobytes()}
-            for b, piece in self._all_pieces(kind)
+            for b, piece in self._blocks[kind].keys
         ]
         width = own.shape[1]
 
@@ -137,11 +137,6 @@ class Cluster:
         messages = self._needs[kind].join(fixed_rows, "f").mapInArrow(pick, SENT_COLUMNS).unionByName(own_rows)
         together = messages.groupBy("b", "piece").cogroup(blocks.groupBy("b", "piece"))
         return together.applyInArrow(run, FOUND_COLUMNS)
-
-    def _all_pieces(self, kind: str) -> list[tuple[int, int]]:
-        """The number and the piece of every block; a block of neighbours without any rating is not there."""
-        with in_a_sentence():
-            return sorted((row["b"], row["piece"]) for row in self._blocks[kind].frame.select("b", "piece").collect())
 
     def _needed(self, kind: str) -> DataFrame:
         """Which blocks need which rows of the other side's: found once, and kept by the executors."""

@@ -24,6 +24,7 @@ from boundrec.models.fitted import PRIOR_COUNT, Course, Fitted, FittedSide
 from boundrec.models.mbmf import MBMF
 from boundrec.notes import percent, warn
 from boundrec.ranges import Frame, Ranges, check_bounds, frame_for
+from boundrec.ranges.contradictions import ROUNDING as SAME
 from boundrec.ranges.magnitudes import frame_of_data
 from boundrec.ranges.rules import WithRows
 from boundrec.ranges.scale import FARTHEST, ROUNDING, Bounds, Scale
@@ -97,8 +98,8 @@ class Prepared:
         """The scale of the ratings, those that are left of them, and the share that lies outside its own range."""
         if not columns.ranged:
             return Scale(), table, 0.0
-        rating = fn.col("rating")
-        outside = (rating < fn.col("lower")) | (rating > fn.col("upper"))
+        rating, room = fn.col("rating"), SAME * half_width()
+        outside = (rating < fn.col("lower") - room) | (rating > fn.col("upper") + room)
         with in_a_sentence():
             n_outside = table.where(outside).count()
         if n_outside and model.on_contradiction == "raise":
@@ -107,6 +108,8 @@ class Prepared:
                 "'keep'."
             )
         if n_outside and model.on_contradiction == "drop":
+            if n_outside == told.n:
+                raise ValueError("every rating lies outside its own range, so nothing is left to fit: mend the ranges.")
             table = table.where(~outside)
         elif n_outside:
             warn(

@@ -229,6 +229,8 @@ class BlockTable:
 
     frame: DataFrame
     layout: Layout
+    #: The number and the piece of each; a block of nobody but rows in pieces is not there.
+    keys: list[tuple[int, int]]
     n: int
     n_counting: int
     weight: float
@@ -315,7 +317,8 @@ def _told(frame: DataFrame, layout: Layout) -> BlockTable:
         totals[where] += np.frombuffer(one["row_totals"])
     sums = {name: sum(one[name] for one in rows) for name in ("n", "n_counting", "weight", "total", "squares")}
     twice = [one for one in rows if one["n_twins"]]
-    table = BlockTable(frame, layout, **sums, row_weights=weights, row_totals=totals)
+    keys = [(one["b"], one["piece"]) for one in rows]
+    table = BlockTable(frame, layout, keys, **sums, row_weights=weights, row_totals=totals)
     if twice:
         table.twins = twice[0]["twin_row"], twice[0]["twin_column"], sum(one["n_twins"] for one in twice)
     return table
