@@ -1,9 +1,9 @@
 """`SparkMBMF` beside Spark's ALS in one run, on ``local[2]``: seconds a sweep, errors, what leaves the range, lists.
 
 ``python -m benchmarks.spark`` needs the extra ``spark`` and Java, and writes results/spark.md. Letters choose parts: a,
-20 million synthetic ratings with noise; b, MovieLens 1M in BOUNDREC_DATA. Elapsed seconds, for the work is done by
-other processes; everybody in turns, the least of each. A sweep is what a longer fit takes more, by the sweeps it has
-more.
+20 million synthetic ratings with noise; b, MovieLens 1M in BOUNDREC_DATA; c, ALS with other ridges on both. Elapsed
+seconds, for the work is done by other processes; everybody in turns, the least of each. A sweep is what a longer fit
+takes more, by the sweeps it has more.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from benchmarks.measure import Check, Part, real_data, save_parts
 K, TURNS = 20, 2
 #: Sweeps of the short fit and of the long one.
 SHORT, LONG = 2, 6
+#: Of ALS: that of the comparison is in the middle.
+RIDGES = (0.01, 0.02, 0.05, 0.08, 0.1)
 #: Of ALS's time a sweep.
 MOST_TIME = 1.5
 MASTER, MEMORY = "local[2]", "8g"
@@ -113,11 +115,8 @@ def large(spark: Any, folder: Path, n_ratings: int, say: Callable[[str], None]) 
     """(a) Synthetic ratings."""
     shape = (n_ratings // 200, n_ratings // 1000)
     (user, item, rating), _ = noisy_ratings(*shape, n_ratings)
-    held = np.random.default_rng(0).random(user.size) < 0.02
-    columns: dict[str, NDArray[Any]] = {"user": user, "item": item, "rating": rating}
-    train = frame(spark, folder, "train", {name: values[~held] for name, values in columns.items()})
-    test = frame(spark, folder, "test", {name: values[held] for name, values in columns.items()})
-    del user, item, rating, columns
+    train, test = _halves(spark, folder, "a", {"user": user, "item": item, "rating": rating}, 0.02)
+    del user, item, rating
     warm = train.limit(20_000).cache()
     for make in makers(1).values():
         fit_seconds(warm, make)
@@ -157,12 +156,8 @@ def movielens(spark: Any, folder: Path, say: Callable[[str], None]) -> Part:
     title, data = "(b) MovieLens 1M", real_data("movielens_1m")
     if data is None:
         return Part(title, [], [], notes=["Left out: there is no MovieLens 1M in BOUNDREC_DATA."])
-    held = np.random.default_rng(0).random(data.rating.size) < 0.1
     columns: dict[str, NDArray[Any]] = {"user": data.user, "item": data.item, "rating": data.rating}
-    train, test = (
-        frame(spark, folder, f"movielens{part}", {name: values[which] for name, values in columns.items()}).cache()
-        for part, which in enumerate((~held, held))
-    )
+    train, test = (one.cache() for one in _halves(spark, folder, "b", columns, 0.1))
     train.count()
     for make in makers(1).values():
         fit_seconds(train, make)
@@ -202,13 +197,50 @@ def movielens(spark: Any, folder: Path, say: Callable[[str], None]) -> Part:
     )
 
 
+def ridges(spark: Any, folder: Path, n_ratings: int, say: Callable[[str], None]) -> Part:
+    """(c) Whether another ridge would have helped ALS: judged by the very ratings that tell which is best."""
+    from pyspark.ml.recommendation import ALS
+
+    frames: dict[str, tuple[int, Any, Any]] = {}
+    (user, item, rating), _ = noisy_ratings(n_ratings // 200, n_ratings // 1000, n_ratings)
+    columns: dict[str, NDArray[Any]] = {"user": user, "item": item, "rating": rating}
+    frames["synthetic"] = LONG, *_halves(spark, folder, "c", columns, 0.02)
+    data = real_data("movielens_1m")
+    if data is not None:
+        columns = {"user": data.user, "item": data.item, "rating": data.rating}
+        frames["MovieLens 1M"] = 15, *_halves(spark, folder, "m", columns, 0.1)
+    rows = []
+    for ridge in RIDGES:
+        row = [f"{ridge:g}"]
+        for n_sweeps, train, test in frames.values():
+            als = ALS(
+                rank=K, maxIter=n_sweeps, regParam=ridge, userCol="user", itemCol="item", ratingCol="rating", seed=0
+            )
+            error, outside = judged(als.fit(train), test)
+            row += [f"{error:.4f}", _share(outside)]
+        rows.append(row)
+        say(" ".join(row))
+    columns_shown = ["regParam", *(f"{name}, {what}" for name in frames for what in ("RMSE", "out of range"))]
+    return Part("(c) Spark's ALS with other ridges", columns_shown, rows, [], ["As in (a) and (b), as many sweeps."])
+
+
+def _halves(spark: Any, folder: Path, name: str, columns: dict[str, NDArray[Any]], share: float) -> tuple[Any, Any]:
+    """Ratings to train on, and a share of them held out, the same as in the other parts."""
+    held = np.random.default_rng(0).random(columns["user"].size) < share
+    train, test = (
+        frame(spark, folder, f"{name}{part}", {key: values[which] for key, values in columns.items()})
+        for part, which in enumerate((~held, held))
+    )
+    return train, test
+
+
 def _share(share: float) -> str:
     return "0" if share == 0 else f"{100 * share:.2f} %"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description="SparkMBMF beside Spark's ALS.")
-    parser.add_argument("parts", nargs="?", default="ab")
+    parser.add_argument("parts", nargs="?", default="abc")
     parser.add_argument("--ratings", type=int, default=20_000_000)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -225,6 +257,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         if "b" in asked.parts:
             parts["b"] = movielens(spark, Path(folder), say)
+        if "c" in asked.parts:
+            parts["c"] = ridges(spark, Path(folder), asked.ratings, say)
         if "a" in asked.parts:
             parts["a"] = large(spark, Path(folder), asked.ratings, say)
     spark.stop()
