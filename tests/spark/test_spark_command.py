@@ -71,7 +71,7 @@ def test_a_csv_file_does_as_well_and_the_observed_range_is_taken_where_no_bounds
         (["--threads", "2"], "--threads does not run with --engine spark"),
         (["--set", "link=log1p"], "links do not run on Spark yet"),
         (["--item", "nothing"], "has no column 'nothing'"),
-        (["--bounds", "1", "4"], "rows lie outside bounds=(1, 4)"),
+        (["--bounds", "1", "4"], "rows lie outside --bounds 1 4"),
     ],
     ids=str,
 )
