@@ -84,7 +84,9 @@ def test_the_project_says_where_it_lives():
 
 
 def test_what_must_be_green_is_installed_with_all_it_needs():
-    assert 'pip install -q --disable-pip-version-check ".[docs,test]"' in (ROOT / ".ci" / "run").read_text("utf-8")
+    assert 'pip install -q --disable-pip-version-check ".[docs,test,spark]"' in (ROOT / ".ci" / "run").read_text(
+        "utf-8"
+    )
 
 
 def test_the_python_api_works_with_the_core_alone(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from boundrec.notes import warn
 from boundrec.solvers import Solver
 from boundrec.solvers.gibbs import NoiseDraw, Sampler
 from boundrec.spark.errors import errors_of_spark, in_a_sentence
-
-if TYPE_CHECKING:
-    from boundrec.spark.fitting import Request
 
 #: Bytes of an array in one row of the table.
 PART = 1 << 26
@@ -49,11 +46,13 @@ class Checkpoints:
         self.earlier: list[float] = []
 
     @classmethod
-    def of(cls, request: Request, model: Any, session: SparkSession, counts: tuple[int, ...]) -> Checkpoints:
+    def of(
+        cls, session: SparkSession, folder: str | None, interval: int, model: Any, counts: tuple[int, ...]
+    ) -> Checkpoints:
         """Those of a fit of a model to so many ratings, users and items."""
         settings = {name: repr(value) for name, value in model.get_params().items() if name != "verbose"}
         identity = {"model": type(model).__name__, "settings": settings, "counts": list(counts)}
-        return cls(session, request.checkpoint_dir, request.checkpoint_interval, identity)
+        return cls(session, folder, interval, identity)
 
     def restore(self, solver: Solver) -> list[float]:
         """Bring a solver to where the last checkpoint left it; returns the objectives of the sweeps until there."""

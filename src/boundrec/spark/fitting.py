@@ -233,7 +233,9 @@ def fit(
             found["ridge"] = model.ridge_amount(n, n_rows) * prepared.product
         start = prepared.start(request.columns, found)
         solver = solver_of(model, prepared, start)
-        checkpoints = Checkpoints.of(request, model, df.sparkSession, (n, len(prepared.users), len(prepared.items)))
+        counts = n, len(prepared.users), len(prepared.items)
+        where = request.checkpoint_dir, request.checkpoint_interval
+        checkpoints = Checkpoints.of(df.sparkSession, *where, model, counts)
         outcome = run(solver, _watch(model, solver, checkpoints, callback))
         earlier = checkpoints.earlier
         course = outcome.course._replace(objectives=earlier + outcome.course.objectives)
