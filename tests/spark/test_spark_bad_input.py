@@ -74,6 +74,8 @@ def test_pairs_that_come_twice_may_become_their_mean(spark, estimator):
         ({"nJobs": 4}, "numPartitions"),
         ({"duplicates": "last"}, "no order"),
         ({"noiseGrowth": "auto"}, "not learnt on Spark"),
+        ({"solver": "x"}, "give one of 'exact', 'angles'"),
+        ({"nFactors": 0}, "nFactors=0: give a whole number"),
         ({"n_factors": 3}, "did you mean nFactors"),
         ({"nonsense": 3}, "no parameter 'nonsense'"),
     ],
@@ -98,9 +100,12 @@ def test_sets_and_own_noise_are_refused_by_name():
 def test_settings_that_make_no_sense_are_refused_before_anything_is_run(spark, estimator):
     frame = spark.createDataFrame(ROWS, SCHEMA)
     for name, value, words in (
-        ("nFactors", 1, "n_factors=1"),
+        ("nFactors", 1, "nFactors=1"),
         ("mode", "other", "mode='other'"),
         ("numPartitions", 0, "numPartitions=0"),
+        ("numPartitions", 10**9, "numPartitions=1000000000"),
+        ("checkpointDir", 3, "checkpointDir=3"),
+        ("itemCol", "user", "userCol and itemCol both name"),
         ("checkpointInterval", True, "checkpointInterval=True"),
         ("upperCol", "rating", "upperCol gives every pair"),
         ("constraint", "cube", "constraint='cube'"),
@@ -118,6 +123,11 @@ def test_frames_that_a_model_cannot_answer_are_refused(spark, estimator):
         model.transform(model.transform(frame))
     with pytest.raises(ValueError, match="numItems=0"):
         model.recommendForAllUsers(0)
+    with pytest.raises(TypeError, match="a data frame of Spark's is wanted, not a list"):
+        model.transform(ROWS)
+    with pytest.raises(ValueError, match="holds no model that boundrec has saved"):
+        type(model).load("/tmp/there-is-no-such-folder")
+    assert "bounds" in estimator.explainParams()
     with pytest.raises(TypeError, match="takes a MBMF"):
         type(model).fromLocal(object(), spark)
 
@@ -127,7 +137,11 @@ def test_frames_that_a_model_cannot_answer_are_refused(spark, estimator):
     [
         ('java.io.IOException: Cannot run program "/no/python": error=2', "/no/python, which PYSPARK_PYTHON"),
         ("ModuleNotFoundError: No module named 'boundrec'", "lacks boundrec"),
-        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "no Java"),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "Java did not start"),
+        (
+            "An error occurred.\n: java.io.IOException: Mkdirs failed\n\tat a.b.C(D.java:1)\n\t... 1 more",
+            "Mkdirs failed",
+        ),
         ("Caused by: java.lang.OutOfMemoryError: Java heap space\n\tat x", "ran out of memory"),
         ("a\n  File x\nValueError: something else: 3\n\n\tat org.apache", "ValueError: something else: 3"),
     ],
@@ -164,3 +178,17 @@ def test_a_wrong_pyspark_python_is_named(tmp_path):
         done.stdout + done.stderr[-2000:]
     )
     assert "PYSPARK_PYTHON" in done.stdout
+
+
+def test_signs_in_names_of_columns_do_no_harm(spark):
+    from boundrec.spark import SparkMBMF
+
+    names = ["us.er", "it`em x", "süße.r"]
+    df = spark.createDataFrame(ROWS, SCHEMA).toDF(*names)
+    estimator = SparkMBMF(userCol=names[0], itemCol=names[1], ratingCol=names[2], bounds=(1, 5), nFactors=2, maxIter=1)
+    model = estimator.fit(df)
+    answered = model.transform(df.selectExpr("*", "1 AS `x.y`"))
+    assert answered.columns == [*names, "x.y", "prediction", "lower", "upper"]
+    assert answered.count() == len(ROWS)
+    assert model.recommendForAllUsers(1).columns == [names[0], "recommendations"]
+    assert model.recommendForUserSubset(df, 1).count() == 3

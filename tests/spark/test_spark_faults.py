@@ -124,3 +124,20 @@ def test_no_plan_and_no_old_row_is_kept_while_a_fit_goes_on(spark, small):
         users = prepared.cluster.half_step("user", task, users, items).rows
     assert max(sizes) - min(sizes) < 50  # ids of expressions have more digits with time
     prepared.cluster.release()
+
+
+def test_a_checkpoint_of_other_ratings_is_refused(spark, small, tmp_path):
+    """Of as many pairs with the same sum, some of which have changed their ratings."""
+    import copy
+
+    from boundrec.spark import SparkMBMF
+    from boundrec.spark.checkpoints import Checkpoints
+
+    other = copy.copy(small)
+    other.ratings = np.roll(small.ratings, 7)
+    estimator = SparkMBMF(**{**SETTINGS, "checkpointInterval": 1}, maxIter=1, checkpointDir=str(tmp_path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoints, "finish", lambda *_: None)  # as if it had been killed before its end
+        estimator.fit(small.frame(spark))
+    with pytest.raises(ValueError, match=r"the checkpoint of another fit .of other ratings"):
+        estimator.fit(other.frame(spark))

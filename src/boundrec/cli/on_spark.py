@@ -107,6 +107,17 @@ def fit_on_spark(
     """Fit a model on a cluster; returns it for this machine, and what the ratings are like."""
     with messages().status("Starting Spark"):
         spark = session(asked.master)
+    from boundrec.spark import SparkError
+
+    try:
+        return _fitted(spark, path, names, within, request, asked)
+    except SparkError as error:
+        raise OSError(str(error)) from None
+
+
+def _fitted(
+    spark: SparkSession, path: Path, names: ColumnNames, within: AskedBounds, request: Request, asked: AskedSpark
+) -> tuple[Any, dict[str, Any]]:
     from boundrec.cli.rating_tables import choose_columns
     from boundrec.spark import fitting
     from boundrec.spark.estimators import MODEL_OF, on_cluster

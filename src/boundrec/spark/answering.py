@@ -98,9 +98,11 @@ class Asked:
     places: tuple[int, int]
     ends: tuple[int | None, int] | None
     cold: str
+    #: Of the columns of the answer: those that came are known to Spark by others, for it stumbles over dots in names.
+    names: tuple[str, ...]
     packings: tuple[Packing, Packing] | None = None
 
-    def answered(self, batch: pa.RecordBatch, added: Sequence[str]) -> pa.RecordBatch:
+    def answered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch with its predictions."""
         fitted, users, items = self._known(batch)
         pairs = Pairs(users, items, self._ends_of(batch))
@@ -113,7 +115,7 @@ class Asked:
             found[0] = np.where(unknown, np.nan, found[0])
         kept = batch.num_columns - (2 if self.packings else 0)
         columns = [*batch.columns[:kept], *(pa.array(one) for one in found)]
-        made = pa.RecordBatch.from_arrays(columns, names=[*batch.schema.names[:kept], *added])
+        made = pa.RecordBatch.from_arrays(columns, names=self.names)
         return made.filter(pa.array(~unknown)) if self.cold == "drop" else made
 
     def _known(self, batch: pa.RecordBatch) -> tuple[Fitted, Codes, Codes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,12 @@ class Checkpoints:
 
     @classmethod
     def of(
-        cls, session: SparkSession, folder: str | None, interval: int, model: Any, counts: tuple[int, ...]
+        cls, session: SparkSession, folder: str | None, interval: int, model: Any, counts: Sequence[int], told: bytes
     ) -> Checkpoints:
-        """Those of a fit of a model to so many ratings, users and items."""
+        """Those of a fit of a model to so many ratings, users and items; ``told`` is what tells these from others."""
         settings = {name: repr(value) for name, value in model.get_params().items() if name != "verbose"}
-        identity = {"model": type(model).__name__, "settings": settings, "counts": list(counts)}
+        digest = hashlib.sha256(told).hexdigest()
+        identity = {"model": type(model).__name__, "settings": settings, "counts": list(counts), "ratings": digest}
         return cls(session, folder, interval, identity)
 
     def restore(self, solver: Solver) -> list[float]:
@@ -150,7 +152,7 @@ def _difference(theirs: Any, ours: Any) -> str:
     for name, value in ours["settings"].items():
         if settings.get(name) != value:
             return f"with {name}={settings.get(name)}, and this one has {value}"
-    return "of other settings"
+    return "of other ratings"
 
 
 # --- the state of a solver ------------------------------------------------------------------------------------------

@@ -12,16 +12,24 @@ MEANINGS = {
     "spark.pyspark.python) names: let it be a Python that every machine of the cluster has",
     r"PYTHON_VERSION_MISMATCH": "driver and executors run different versions of Python: set PYSPARK_PYTHON and "
     "PYSPARK_DRIVER_PYTHON to the same one",
-    r"No module named '(boundrec[^']*|numba|pyarrow|numpy)'": "the executors' Python lacks {0}: install "
-    "boundrec[spark] where they run, or ship an environment (docs/spark.md says how)",
+    r"No module named '(boundrec[^']*|numba|pyarrow|numpy)'": "the executors' Python lacks {0}: on this "
+    "machine let PYSPARK_PYTHON be the Python that you run, as in os.environ['PYSPARK_PYTHON'] = sys.executable before "
+    "the session starts; on a cluster install boundrec[spark] there, or ship an environment (docs/spark.md)",
     r"(OutOfMemoryError[^\n]*)": "an executor ran out of memory ({0}): give it more (spark.executor.memory, "
     'spark.executor.memoryOverhead), or pass mode="blocks"',
-    r"JAVA_GATEWAY_EXITED": "Spark found no Java to run on: install Java 17, or let JAVA_HOME name one",
+    r"JAVA_GATEWAY_EXITED": "Java did not start, or not with what it was told: install Java 17 or let JAVA_HOME name "
+    "it, and look whether the master is a right one",
     r"Python worker exited unexpectedly \(crashed\)": "a Python process of an executor was killed, most often for want "
     "of memory: give it more (spark.executor.memoryOverhead), or run fewer tasks at a time",
     r"(?:exceeds|larger than) max.*?\((\d+)\)": "a message to the cluster was larger than the {0} bytes it may have: "
     'pass mode="blocks"',
 }
+
+
+#: A line that names an error, and what says no more than that there was one.
+NAMES_AN_ERROR = r"^(Caused by: |: )?[\w.$]*(Error|Exception)\b.*:|^\[[A-Z_.]+\]"
+OF_A_STACK = ("at ", "...", "Driver stacktrace", "JVM stacktrace")
+OF_NO_USE = ("Job aborted", "py4j.protocol", "An error occurred while calling")
 
 
 class SparkError(RuntimeError):
@@ -35,9 +43,10 @@ def meaning(text: str) -> str:
         if found:
             return words.format(*found.groups())
     lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception|Warning)\b.*:", line)]
-    own = [line for line in telling if not line.startswith(("org.apache.spark.SparkException: Job aborted", "py4j."))]
-    return (own or telling or [line for line in lines if line] or ["it did not say why"])[-1][:500]
+    lines = [line for line in lines if line and not line.startswith(OF_A_STACK)]
+    named = [line.removeprefix("Caused by: ").removeprefix(": ") for line in lines if re.search(NAMES_AN_ERROR, line)]
+    own = [line for line in named if not any(word in line for word in OF_NO_USE)]
+    return (own or named or lines or ["it did not say why"])[-1][:400].rstrip(".")
 
 
 def errors_of_spark() -> tuple[type[BaseException], ...]:

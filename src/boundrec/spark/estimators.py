@@ -37,14 +37,25 @@ from boundrec.models.mbmf import MBMF
 from boundrec.spark.answering import Asked, ListsOfBlocks, Packing, arrow_ids, n_bytes, without_rows
 from boundrec.spark.blocks import Layout, read_block
 from boundrec.spark.engine import WHOLE_BYTES
-from boundrec.spark.errors import in_a_sentence
+from boundrec.spark.errors import errors_of_spark, in_a_sentence
 from boundrec.spark.fitting import Request, fit
-from boundrec.spark.frames import BlockTable, Columns, check_id_columns, check_number_columns
-from boundrec.spark.params import OF_MODELS, OWN, check_value, refuse, settings_of, spark_name, with_settings
+from boundrec.spark.frames import BlockTable, Columns, check_frame, check_id_columns, check_number_columns, column_of
+from boundrec.spark.params import (
+    OF_MODELS,
+    OWN,
+    check_value,
+    in_spark_words,
+    refuse,
+    settings_of,
+    spark_name,
+    with_settings,
+)
 from boundrec.top_n import Seen
 
 #: Bytes of a model in one row of its table.
 PART = 1 << 26
+#: Partitions, or sweeps between checkpoints, at most.
+MOST = 100_000
 #: Of a model without users.
 NOBODY = Layout(0, 1)
 #: What a table of who has seen what holds of the users' blocks.
@@ -90,6 +101,10 @@ class SparkEstimator(Estimator[Any], DefaultParamsReadable[Any], DefaultParamsWr
             raise ValueError(f"{owner}: lowerCol is one end of ranges of pairs: pass upperCol for the other.")
         fixed = {"implicit": "off", "noise": "one"} if self.LOCAL is BayesianMBMF else {}
         model: MBMF | BayesianMBMF = self.LOCAL(**settings, **fixed)
+        try:
+            model.check_settings()
+        except ValueError as error:
+            raise ValueError(in_spark_words(str(error), self.LOCAL)) from None
         return model
 
     def _fit(self, dataset: DataFrame) -> SparkModel:
@@ -109,8 +124,11 @@ def check_own(params: Any) -> None:
             raise ValueError(f"{name}={params.getOrDefault(name)!r}: give one of {', '.join(map(repr, words))}.")
     for name in ("numPartitions", "checkpointInterval"):
         value = params.getOrDefault(name) if params.isDefined(name) else None
-        if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-            raise ValueError(f"{name}={value!r}: give a whole number of at least 1.")
+        if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST):
+            raise ValueError(f"{name}={value!r}: give a whole number from 1 to {MOST:,}.")
+    folder = params.getOrDefault("checkpointDir") if params.isDefined("checkpointDir") else None
+    if folder is not None and not isinstance(folder, str):
+        raise ValueError(f"checkpointDir={folder!r}: give the name of a folder that Spark writes to, or None.")
 
 
 def on_cluster(cls: Any, model: MBMF | BayesianMBMF, blocks: BlockTable, df: DataFrame, columns: Columns) -> SparkModel:
@@ -177,6 +195,7 @@ class SparkModel(Model, MLReadable[Any], MLWritable):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         check_own(self)
+        check_frame(dataset)
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
         self._check_ids(dataset, (("userCol", user), ("itemCol", item)))
         fitted, ranged = self.fitted, self.fitted.rule is not None
@@ -194,18 +213,18 @@ class SparkModel(Model, MLReadable[Any], MLWritable):
             [*dataset.schema.fields, *(kinds.StructField(one, kinds.DoubleType()) for one in added)]
         )
         if n_bytes(fitted) <= WHOLE_BYTES:
-            asked = Asked(_without_seen(fitted), (names.index(user), names.index(item)), at, cold)
+            asked = Asked(_without_seen(fitted), (names.index(user), names.index(item)), at, cold, (*names, *added))
         else:
             packings = Packing.of(fitted, "user"), Packing.of(fitted, "item")
             dataset = self._with_rows(dataset, packings, (user, item))
             places = len(names), len(names) + 1
-            asked = Asked(without_rows(fitted, "user", "item"), places, at, cold, packings)
+            asked = Asked(without_rows(fitted, "user", "item"), places, at, cold, (*names, *added), packings)
 
         def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                yield asked.answered(batch, added)
+                yield asked.answered(batch)
 
-        return dataset.mapInArrow(answer, schema)
+        return dataset.toDF(*(f"c{place}" for place in range(len(dataset.columns)))).mapInArrow(answer, schema)
 
     def _with_rows(self, dataset: DataFrame, packings: tuple[Packing, Packing], columns: tuple[str, str]) -> DataFrame:
         """A frame with two more columns: what the model knows of each user and item, nothing of those it does not."""
@@ -215,7 +234,7 @@ class SparkModel(Model, MLReadable[Any], MLWritable):
             rows, ids = packing.packed(fitted), fitted.side(packing.kind).ids.ids.tolist()
             packed = pa.array([row.tobytes() for row in rows], pa.large_binary())
             own = spark.createDataFrame(pa.table({key: arrow_ids(ids, kind), content: packed}))
-            dataset = dataset.join(own, dataset[f"`{column}`"] == own[f"`{key}`"], "left").drop(key)
+            dataset = dataset.join(own, column_of(column) == column_of(key), "left").drop(key)
         return dataset
 
     def _check_ids(self, dataset: DataFrame, columns: tuple[tuple[str, str], ...]) -> None:
@@ -244,7 +263,7 @@ class SparkModel(Model, MLReadable[Any], MLWritable):
         user = self.getOrDefault("userCol")
         self._check_ids(dataset, (("userCol", user),))
         with in_a_sentence():
-            ids = dataset.select(user).distinct().toArrow()[user].drop_null().to_pylist()
+            ids = dataset.select(column_of(user).alias("id")).distinct().toArrow()["id"].drop_null().to_pylist()
         codes = self.fitted.users.codes(ids) if ids else np.empty(0, np.int64)
         return self._recommended(numItems, excludeSeen, np.unique(codes[codes >= 0]))
 
@@ -259,9 +278,10 @@ class SparkModel(Model, MLReadable[Any], MLWritable):
         if self._seen is None:
             raise ValueError("this model has lost its table of who has rated what: load it again, or fit it.")
         user, item = self.getOrDefault("userCol"), self.getOrDefault("itemCol")
-        kind_of = {"string": "string", "number": "bigint"}
+        kind_of = {"string": kinds.StringType(), "number": kinds.LongType()}
         of_user, of_item = (kind_of[one] for one in self._id_kinds)
-        schema = f"`{user}` {of_user}, recommendations array<struct<`{item}`:{of_item},rating:double>>"
+        entry = kinds.StructType().add(item, of_item).add("rating", kinds.DoubleType())
+        schema = kinds.StructType().add(user, of_user).add("recommendations", kinds.ArrayType(entry))
         fitted, packing = self.fitted, Packing.of(self.fitted, "user")
         of_long = self._seen_of_long(exclude_seen)
         names, shell = (user, item), without_rows(fitted, "user")
@@ -469,14 +489,23 @@ class SparkModelReader(MLReader[Any]):
     def load(self, path: str) -> Any:
         """Read the folder."""
         spark = self.sparkSession
-        with in_a_sentence():
+        flaws: Any = (*errors_of_spark(), KeyError, TypeError, ValueError)
+        try:
             metadata = DefaultParamsReader.loadMetadata(path, spark)
+            own = metadata["boundrec"]
+        except flaws:
+            raise ValueError(f"{path} holds no model that boundrec has saved: give the folder of one.") from None
+        with in_a_sentence():
             rows = spark.read.parquet(os.path.join(path, "model")).toArrow().to_pylist()
             seen = spark.read.parquet(os.path.join(path, "seen"))
         content = b"".join(row["content"] for row in sorted(rows, key=lambda row: row["part"]))
-        local, own = _model_of(content), metadata.get("boundrec", {})
+        try:
+            local = _model_of(content)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the model in {path} cannot be loaded: {error}") from None
         if type(local) is not self._cls.LOCAL:
-            raise TypeError(f"{path} holds a {type(local).__name__}: load it with another class.")
+            known = MODEL_OF.get(type(local), SparkModel).__name__
+            raise TypeError(f"{path} holds a {type(local).__name__}: load it with {known}.load.")
         layout, id_kinds = _layout_of(own, len(local.user_ids_)), tuple(own["id_kinds"])
         model = self._cls(local, seen, layout, id_kinds)
         model._resetUid(metadata["uid"])

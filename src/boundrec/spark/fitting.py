@@ -126,6 +126,11 @@ class Prepared:
         assert mean_weight is not None
         return replace(bare, mean_weight=float(mean_weight[0])), table, n_outside / told.n
 
+    def told(self) -> bytes:
+        """What tells these ratings from others: ids, and the sums of every row."""
+        ids = "\0".join(map(str, [*self.users.ids.tolist(), *self.items.ids.tolist()])).encode()
+        return ids + b"".join(of.row_totals.tobytes() + of.row_weights.tobytes() for of in self.blocks.values())
+
     @property
     def root(self) -> float:
         """The magnitude of every user and every item."""
@@ -235,7 +240,7 @@ def fit(
         solver = solver_of(model, prepared, start)
         counts = n, len(prepared.users), len(prepared.items)
         where = request.checkpoint_dir, request.checkpoint_interval
-        checkpoints = Checkpoints.of(df.sparkSession, *where, model, counts)
+        checkpoints = Checkpoints.of(df.sparkSession, *where, model, counts, prepared.told())
         outcome = run(solver, _watch(model, solver, checkpoints, callback))
         earlier = checkpoints.earlier
         course = outcome.course._replace(objectives=earlier + outcome.course.objectives)

@@ -95,8 +95,17 @@ def _type_of(df: DataFrame, parameter: str, name: str) -> Any:
     return found[0]
 
 
+def check_frame(df: Any) -> None:
+    """Refuse what is no frame of Spark's."""
+    if not hasattr(df, "sparkSession"):
+        raise TypeError(f"a data frame of Spark's is wanted, not a {type(df).__name__}: see spark.createDataFrame.")
+
+
 def plain(df: DataFrame, columns: Columns) -> DataFrame:
     """The columns that matter, under plain names, numbers as double."""
+    check_frame(df)
+    if columns.user == columns.item:
+        raise ValueError(f"userCol and itemCol both name {columns.user!r}: give each its own column.")
     check_id_columns(df, [("userCol", columns.user), ("itemCol", columns.item)])
     numbers = [("ratingCol", columns.rating)]
     if columns.lower is not None:
@@ -104,14 +113,16 @@ def plain(df: DataFrame, columns: Columns) -> DataFrame:
     if columns.upper is not None:
         numbers.append(("upperCol", columns.upper))
     check_number_columns(df, numbers)
-    chosen = {"user": _of(columns.user), "item": _of(columns.item), "rating": _of(columns.rating).cast("double")}
+    chosen = {"user": column_of(columns.user), "item": column_of(columns.item)}
+    chosen["rating"] = column_of(columns.rating).cast("double")
     if columns.ranged:
-        chosen["lower"] = (fn.lit(0.0) if columns.lower is None else _of(columns.lower)).cast("double")
-        chosen["upper"] = _of(columns.upper or "").cast("double")
+        chosen["lower"] = (fn.lit(0.0) if columns.lower is None else column_of(columns.lower)).cast("double")
+        chosen["upper"] = column_of(columns.upper or "").cast("double")
     return df.select(*(column.alias(name) for name, column in chosen.items()))
 
 
-def _of(name: str) -> Any:
+def column_of(name: str) -> Any:
+    """A column by its name, whatever signs are in it."""
     return fn.col("`" + name.replace("`", "``") + "`")
 
 

@@ -91,16 +91,29 @@ def with_settings(estimator: Any) -> Any:
             cls.DEFAULTS[name] = default
         for name, one in settings_of(estimator).items():
             text = re.sub(r"``|`", "", one.metadata["meaning"])
-            setattr(cls, spark_name(name), Param(Params._dummy(), spark_name(name), text))
+            converter = _as_list if name == "bounds" else None
+            setattr(cls, spark_name(name), Param(Params._dummy(), spark_name(name), text, converter))
             cls.DEFAULTS[spark_name(name)] = OTHER_DEFAULTS.get(name, one.default)
         return cls
 
     return decorate
 
 
+def _as_list(value: Any) -> Any:
+    """A pair as a list, which Spark can show and save."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def in_spark_words(text: str, estimator: Any) -> str:
+    """A sentence about settings with the names that Spark has for them."""
+    names = {one.name: spark_name(one.name) for one in fields(estimator)}
+    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), text)
+
+
 def refuse(owner: str, estimator: Any, given: Mapping[str, Any]) -> None:
     """Refuse, by name, what does not run on a cluster, and what nobody knows."""
     known = {spark_name(one.name): one.name for one in fields(estimator)}
+    rules = {one.name: one.metadata["rule"] for one in fields(estimator)}
     others = {spark_name(name): name for name in REFUSED}
     for name, value in given.items():
         if name in OWN:
@@ -110,6 +123,8 @@ def refuse(owner: str, estimator: Any, given: Mapping[str, Any]) -> None:
             close = next((one for one in (*known, *OWN) if one.lower() == name.replace("_", "").lower()), None)
             told = f"did you mean {close}?" if close else f"it has {', '.join(sorted({*known, *OWN}))}."
             raise TypeError(f"{owner} has no parameter {name!r}: {told}")
+        if setting in rules and value is not None:
+            rules[setting](name, value)
         check_value(owner, setting, value)
 
 
