@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from conftest import MASTER
+
 
 @pytest.fixture
 def estimator():
@@ -170,6 +172,7 @@ except SparkError as error:
 """
 
 
+@pytest.mark.skipif(MASTER == "remote", reason="it starts a session of its own, which is not one of Spark Connect")
 def test_a_wrong_pyspark_python_is_named(tmp_path):
     script = WRONG_PYTHON.format(folder=os.path.dirname(__file__))
     environment = {**os.environ, "PYSPARK_PYTHON": str(tmp_path / "no-python"), "PYSPARK_DRIVER_PYTHON": sys.executable}

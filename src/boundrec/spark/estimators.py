@@ -470,7 +470,7 @@ class SparkModelWriter(MLWriter):
         content = _file_of(model._local)
         parts = [content[start : start + PART] for start in range(0, len(content), PART)]
         table = {"part": pa.array(range(len(parts)), pa.int32()), "content": pa.array(parts, pa.large_binary())}
-        mode = "overwrite" if self.shouldOverwrite else "errorifexists"
+        mode = "overwrite" if self.shouldOverwrite else "error"
         with in_a_sentence():
             head = spark.createDataFrame([(metadata,)], schema=["value"]).coalesce(1)
             head.write.mode(mode).text(os.path.join(path, "metadata"))
