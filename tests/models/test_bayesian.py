@@ -13,7 +13,7 @@ from boundrec.models.answers import mixture_quantiles, sampled
 from boundrec.models.bayesian import slack_for
 from boundrec.solvers import random_kernels
 from boundrec.solvers import sampling_kernels as kernels
-from boundrec.solvers.gibbs import draw_prior, draw_wishart
+from boundrec.solvers.gibbs import NOTHING_COMMON, draw_prior, draw_wishart
 
 
 def stream(seed):
@@ -160,7 +160,7 @@ def test_means_in_the_ball_are_those_of_rejection_sampling(d, distance):
         around = x.copy()
         random_kernels.fill_normal(state, Z.reshape(-1))
         kernels._solve_upper_for_eight(L, Z)
-        kernels._mean_of_pairs(mean, 1.0, Z, around, spread)
+        kernels._mean_of_pairs(mean, 1.0, Z, np.empty((3, 8)), around, spread)
         assert np.linalg.norm(around) <= 1
         found.append(around)
         spreads.append(spread.copy())
@@ -191,8 +191,8 @@ def test_a_row_with_a_precision_beyond_all_numbers_stays_as_it_is():
     rows, means, spreads = np.array([[0.3, 0.5, 0.4]]), np.empty((1, 3)), np.full((1, 2), np.nan)
     assert not kernels._factorise_safely(np.full((8, 8), np.inf), np.empty((8, 8)))
     nothing = np.empty((0, 0))
-    span, out = (nothing, nothing, nothing, -1), (rows, means, spreads)
-    kernels.sample_rows(csr, np.ones((1, 3)), 1, (np.ones(1), 0.9), prior, span, 1.0, key, out, 0, 1)
+    span, common, out = (nothing, nothing, nothing, -1), tuple(NOTHING_COMMON), (rows, means, spreads)
+    kernels.sample_rows(csr, np.ones((1, 3)), 1, (np.ones(1), 0.9), prior, span, common, 1.0, key, out, 0, 1)
     assert np.array_equal(rows, [[0.3, 0.5, 0.4]])
     assert np.array_equal(means, rows)
     assert np.array_equal(spreads, [[0, 0]])
@@ -202,7 +202,7 @@ def test_where_the_ball_cuts_nothing_off_the_mean_is_exact():
     L, mean = np.linalg.cholesky(np.array([[900.0, 200.0], [200.0, 400.0]])), np.array([0.3, -0.4])
     x, spread, Z = np.zeros(2), np.empty(2), np.random.default_rng(0).standard_normal((2, 8))
     kernels._solve_upper_for_eight(L, Z)
-    kernels._mean_of_pairs(mean, 1.0, Z, x, spread)
+    kernels._mean_of_pairs(mean, 1.0, Z, np.empty((3, 8)), x, spread)
     assert np.allclose(x, mean, rtol=1e-14)
     assert np.all(spread > 0)
 

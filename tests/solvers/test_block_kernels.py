@@ -60,3 +60,14 @@ def test_a_matrix_that_is_not_positive_definite_has_no_factor(k, share):
     for pivot in (0.0, -1.0, np.nan):
         A[at, at] = pivot
         assert not block_kernels.cholesky_by_blocks(A, np.empty((k, k)))
+
+
+@given(st.integers(0, 10_000), st.sampled_from([8, 16, 40]))
+def test_products_and_sums_of_rows_are_those_of_numpy(seed, width):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((3, width)), rng.standard_normal((2, width))
+    assert np.isclose(block_kernels.dot_rows(X, 2, Y, 1), X[2] @ Y[1], rtol=1e-12, atol=1e-12)
+    before = Y.copy()
+    block_kernels.add_row(-0.7, X, 1, Y, 0)
+    assert np.allclose(Y[0], before[0] - 0.7 * X[1], rtol=1e-12, atol=1e-12)
+    assert np.array_equal(Y[1], before[1])

@@ -76,6 +76,27 @@ def test_a_kernel_with_parts_of_parts_computes_what_python_does_and_is_kept_as_o
     assert out[0] == pytest.approx(np.linalg.norm(vectors, axis=1).max(), rel=1e-14)
 
 
+def halved(x):
+    out = np.empty(x.shape[0])
+    for k in range(x.shape[0]):
+        out[k] = 0.5 * x[k]
+    return out
+
+
+def first_of(inner):
+    @compiling.compiled
+    def outer(x):
+        return inner(x)[0]
+
+    return outer
+
+
+def test_a_part_makes_arrays_only_where_it_is_said_to_make_room():
+    assert first_of(compiling.part(halved, makes_room=True))(np.array([3.0])) == 1.5
+    with pytest.raises(numba.TypingError, match="array"):
+        first_of(compiling.part(halved))(np.array([3.0]))
+
+
 def test_a_part_that_python_calls_is_compiled_by_itself(monkeypatch, tmp_path):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     alone = compiling.part(length.py_func)

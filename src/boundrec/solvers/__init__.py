@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
 from boundrec.solvers.links import Links
@@ -52,3 +54,9 @@ class Solver(Protocol):
 
     def result(self) -> Learned:
         """What was learnt up to the last complete sweep; later sweeps leave it as it is."""
+
+
+def in_eights(rows: Reals) -> Reals:
+    """Rows with zeros added up to a whole number of eights, in blocks of which kernels work."""
+    missing = -rows.shape[1] % 8
+    return np.pad(rows, ((0, 0), (0, missing))) if missing else rows

@@ -21,7 +21,7 @@ import numpy as np
 
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ratings import Csr
-from boundrec.solvers import Learned, Sweep
+from boundrec.solvers import Learned, Sweep, in_eights
 from boundrec.solvers.feature_means import FeatureMeans, Regression
 from boundrec.solvers.threads import RowPool, one_blas_thread
 
@@ -72,16 +72,10 @@ def solve_rows(
     from boundrec.solvers.kernels import solve_rows_all_pairs
 
     n_factors = fixed.shape[1]
-    found, features, square = _in_eights(rows.copy()), _in_eights(fixed), _square_in_eights(gram)
+    found, features, square = in_eights(rows.copy()), in_eights(fixed), _square_in_eights(gram)
     radius, width = float(problem.radius), features.shape[1]
     pool.run(solve_rows_all_pairs, csr.indptr, csr, features, square, own, radius, found, width=width)
     return np.ascontiguousarray(found[:, :n_factors])
-
-
-def _in_eights(rows: Reals) -> Reals:
-    """Rows with zeros added up to a whole number of eights, in blocks of which the kernel works."""
-    missing = -rows.shape[1] % 8
-    return np.pad(rows, ((0, 0), (0, missing))) if missing else rows
 
 
 def _square_in_eights(gram: Floats) -> Floats:

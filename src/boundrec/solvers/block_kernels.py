@@ -6,6 +6,7 @@ value. A processor whose registers are narrower takes two or four for each. Size
 rows are shorter, zeros are added.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,35 @@ def sum_of(typing, x, y):
     return _eight(_eight, _eight), code
 
 
+@intrinsic
+def total(typing, eight):
+    """The sum of the eight, in any order."""
+
+    def code(context, builder, signature, arguments):
+        double = ir.DoubleType()
+        kind = ir.FunctionType(double, [double, _LANES])
+        reduce = builder.module.declare_intrinsic("llvm.vector.reduce.fadd.v8f64", (), kind)
+        return builder.call(reduce, [ir.Constant(double, -0.0), *arguments], fastmath=("reassoc",))
+
+    return types.float64(_eight), code
+
+
+@part
+def dot_rows(X, i, Y, j):
+    """X_i·Y_j, rows of whole eights."""
+    products = eight_times(0.0)
+    for m in range(0, X.shape[1], 8):
+        products = plus(products, load(X, i, m), load(Y, j, m))
+    return total(products)
+
+
+@part
+def add_row(factor, X, i, Y, j):
+    """Y_j ← Y_j + factor·X_i, rows of whole eights."""
+    for m in range(0, X.shape[1], 8):
+        store(Y, j, m, plus(load(Y, j, m), eight_times(factor), load(X, i, m)))
+
+
 # --- blocks ---------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +258,7 @@ def in_eights(n):
     return (n + 7) // 8 * 8
 
 
-@part
+@partial(part, makes_room=True)
 def new_tile(n_factors):
     """Room for the factors, with zeros up to whole eights, and the values (in one row) of a tile of observations."""
     width = in_eights(n_factors)
@@ -240,7 +270,7 @@ def new_tile(n_factors):
     return F, t
 
 
-@part
+@partial(part, makes_room=True)
 def new_equations(n_factors):
     """Room for A and b (of one row) in whole eights."""
     n = in_eights(n_factors)

@@ -35,14 +35,17 @@ def compiled(function: Callable[..., Any], maths: set[str] = MATHS) -> Callable[
     return kernel
 
 
-def part(function: Callable[..., Any]) -> Callable[..., Any]:
+def part(function: Callable[..., Any], makes_room: bool = False) -> Callable[..., Any]:
     """Compile as a part of the kernels that call it, and not by itself.
 
     Numba makes of every function a library with machine code and ways in from Python, and optimises it; then it is
     linked into those that call it, and optimised once more there. A part is only translated. Who calls one from Python,
     as tests do, has it compiled like a kernel.
+
+    A part counts no references, which would take a third of the time where rows are short: what it is given is held by
+    who calls it. So it can neither make nor return arrays, but where it ``makes_room``.
     """
-    options = {"nopython": True, "nogil": True, "fastmath": MATHS, "error_model": "numpy"}
+    options = {"nopython": True, "nogil": True, "fastmath": MATHS, "error_model": "numpy", "_nrt": makes_room}
     no_ways_in = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     kernel: Callable[..., Any] = _Part(function, {}, {**options, **no_ways_in}, _PartCompiler)
     return kernel

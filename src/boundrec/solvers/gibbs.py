@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.special import chdtri
 
 from boundrec.arrays import Codes, Floats, Reals
-from boundrec.solvers import Learned, Side, Sweep
+from boundrec.solvers import Learned, Side, Sweep, in_eights
 from boundrec.solvers.exact import HELD_SHARE
 from boundrec.solvers.growth import NoiseGrowth
 from boundrec.solvers.links import LinkDraw
@@ -24,6 +25,11 @@ from boundrec.solvers.threads import RowPool, product
 
 #: Strength of the priors, in observations: of the mean of rows, of the noise.
 PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
+#: Rows with so few ratings, or half as many as they have coordinates, are drawn in the span of these, which is faster;
+#: never those with as many as coordinates, which stand for longer rows where these come in pieces (boundrec.spark).
+SHORT = 16
+#: Share of draws that may lie further out than a row's mean is taken to be free of the ball.
+BEYOND = 0.01
 TINY = float(np.finfo(float).tiny)
 #: How far a stranger's bias goes towards where ratings of all would be right on average, were all strangers: chosen on
 #: ratings of users and items that were left out of training data (docs/features.md).
@@ -42,17 +48,57 @@ class Prior(NamedTuple):
 class Span(NamedTuple):
     """What rows with few ratings are drawn by, in as many dimensions as they have ratings; and how few that is.
 
-    With P = L Lᵀ the precision of the prior, ``whiten`` is L⁻ᵀ, and ``others`` are the other side's rows times it.
+    With P = L Lᵀ the precision of the prior, ``whiten`` is L⁻ᵀ, and ``others`` are the other side's rows times it, in
+    whole eights.
     """
 
-    root: Floats
     whiten: Floats
     others: Floats
     few: int
 
 
 #: No row is drawn in the span of its ratings.
-NO_SPAN = Span(NO_SHIFTS, NO_SHIFTS, NO_SHIFTS, -1)
+NO_SPAN = Span(NO_SHIFTS, NO_SHIFTS, -1)
+
+
+class Common(NamedTuple):
+    """What the means of all rows of a half-step are worked out with, of which each has a share of its own.
+
+    ``pairs`` are eight draws of N(0, I), the same times L⁻ᵀ, and eight of the noise of each rating: draws of each row's
+    own would take most of a sweep's time, and its mean would be no better by them. For rows that are drawn in the span
+    of their ratings also the prior's ``variances``, in coordinate 0 and, added up, in the others. Means whose distance
+    from the middle is at most ``calm`` are those without a ball.
+    """
+
+    pairs: tuple[Floats, Floats, Floats]
+    variances: Floats
+    calm: float
+
+    @classmethod
+    def of(cls, span: Span, n_free: int, most: float, key: np.uint64) -> Common:
+        """That of a half-step with ``n_free`` coordinates, in a ball of radius ``most``, by its key."""
+        rng = np.random.default_rng(int(key))
+        white, noise = rng.standard_normal((n_free, 8)), rng.standard_normal((max(span.few, 0), 8))
+        if span.few < 0:
+            return cls((white, NO_SHIFTS, noise), np.zeros(2), -1.0)
+        variances = np.einsum("km,km->k", span.whiten, span.whiten)
+        both = np.array([variances[:1].sum(), variances[1:].sum()])
+        return cls((white, span.whiten @ white, noise), both, most - _farthest(span.whiten))
+
+
+#: That of rows whose means nobody asks for.
+NOTHING_COMMON = Common((NO_SHIFTS, NO_SHIFTS, NO_SHIFTS), np.zeros(2), -1.0)
+
+
+def _farthest(whiten: Floats) -> float:
+    """How far from its mean a draw from the prior is at most, but for about one in a hundred (Satterthwaite's χ²).
+
+    What ratings leave of it is nearer. A mean that lies as far inside the ball as this is moved by it by no more than a
+    hundredth of the prior's standard deviation, for few of those draws point outwards.
+    """
+    covariance = whiten @ whiten.T
+    first, second = float(np.trace(covariance)), float(np.einsum("km,km->", covariance, covariance))
+    return float(np.sqrt(second / first * chdtri(first**2 / second, BEYOND)))
 
 
 class Draws(NamedTuple):
@@ -101,13 +147,13 @@ def sample_side(
     elsewhere: Elsewhere | None = None,
 ) -> Draws:
     """Draw the prior of the rows, then every row, given the other side."""
-    rows, links = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], side.links
+    links = side.links
     if links is None:
-        prior = draw_prior(rows, rng)
+        prior = prior_from(len(side.factors), *free_moments(side), rng)
         if elsewhere is not None:
             return elsewhere.draw(row_key(rng), side, other, prior, precision, with_means)
         return draw_rows(side, other, prior, precision, pool, rng, with_means, span=span_of(side, other, prior))
-    rated = links.rated
+    rows, rated = np.delete(side.factors, held_by(side), axis=1) / side.radius[:, None], links.rated
     prior = draw_prior((rows - links.shifts(pool))[rated], rng, *links.scatter())
     links.redraw(rows[rated] - prior.mean, prior.precision, pool, rng)
     shifts, span = links.shifts(pool), span_of(side, other, prior)
@@ -121,6 +167,15 @@ def sample_side(
         typical = typical._replace(precision=(wider + wider.T) / 2)
     draws = draws._replace(prior=typical, link=link, precision=prior.precision)
     return draws if rated.all() or not links.sets else _with_cold(draws, side, other, precision, pool, rng)
+
+
+def free_moments(side: Side) -> tuple[Floats, Floats]:
+    """Σ x and Σ x xᵀ over a side's rows, x what is not held of them, in units of their magnitudes."""
+    from boundrec.solvers import sampling_kernels as kernels
+
+    d = side.factors.shape[1] - 1
+    total, lower = kernels.free_moments(side.factors, side.radius, held_by(side))
+    return total[:d], np.tril(lower[:d, :d]) + np.tril(lower[:d, :d], -1).T
 
 
 def _as_chosen(link: LinkDraw, prior: Prior, side: Side, other: Side) -> LinkDraw:
@@ -205,31 +260,38 @@ def draw_rows_from(
     linear = (P @ prior.mean)[None, :]
     if len(shifts):
         linear = linear + product(shifts, P)
-    whitened = product(linear, span.whiten) if span.few >= 0 else NO_SHIFTS
+    whitened = product(linear, in_eights(span.whiten)) if span.few >= 0 else NO_SHIFTS
     ball, stride = (side.radius, float(np.sqrt(1 - HELD_SHARE))), int(ROW_STRIDE)
+    common = Common.of(span, len(P), ball[1], key) if with_means else NOTHING_COMMON
     key = np.uint64((int(key) + first * stride) % 2**64)
-    short = span.root, span.others, whitened, span.few
-    given = side.csr, other.factors, held_by(side), ball, (P, linear), short, precision, key, out
+    short = np.ascontiguousarray(in_eights(span.whiten.T)), span.others, whitened, span.few
+    given = side.csr, other.factors, held_by(side), ball, (P, linear), short, common, precision, key, out
     pool.run(sample_rows, side.csr.indptr, *given, width=len(P))
     return Draws(rows, prior, *out[1:])
 
 
 def span_of(side: Side, other: Side, prior: Prior) -> Span:
     """That of a half-step."""
-    root: Floats = np.linalg.cholesky(prior.precision).astype(np.float64, copy=False)
-    whiten: Floats = np.linalg.inv(root).T.astype(np.float64)
-    others = product(other.factors, np.insert(whiten, held_by(side), 0.0, axis=0))
-    return Span(root, whiten, others, len(whiten) // 2)
+    whiten: Floats = np.linalg.inv(np.linalg.cholesky(prior.precision)).T.astype(np.float64)
+    others = product(other.factors, in_eights(np.insert(whiten, held_by(side), 0.0, axis=0)))
+    return Span(whiten, others, min(len(whiten) - 1, max(SHORT, len(whiten) // 2)))
 
 
 def draw_prior(rows: Floats, rng: np.random.Generator, told: Floats | float = 0.0, n_told: int = 0) -> Prior:
-    """Mean and precision of the rows' prior, from their Normal-Wishart conditional (β₀ = 2, ν₀ = D, W₀ = I).
+    """Mean and precision of the rows' prior; see `prior_from`."""
+    return prior_from(len(rows), np.einsum("ni->i", rows), product(rows.T, rows), rng, told, n_told)
 
-    ``told`` is the scatter of whatever else has this precision, of which there are ``n_told``.
+
+def prior_from(
+    n: int, total: Floats, squares: Floats, rng: np.random.Generator, told: Floats | float = 0.0, n_told: int = 0
+) -> Prior:
+    """Mean and precision of the prior of n rows x, from their Normal-Wishart conditional (β₀ = 2, ν₀ = D, W₀ = I).
+
+    ``total`` is Σ x and ``squares`` Σ x xᵀ; ``told`` is the scatter of whatever else has this precision, of which there
+    are ``n_told``.
     """
-    n, d = rows.shape
-    centre = np.einsum("ni->i", rows) / n
-    scatter = product(rows.T, rows) - n * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
+    d, centre = len(total), total / n
+    scatter = squares - n * n / (PRIOR_ROWS + n) * np.outer(centre, centre)
     P = draw_wishart(d + n + n_told, np.eye(d) + scatter + told, rng)
     root = np.linalg.cholesky((PRIOR_ROWS + n) * P)
     mean = n * centre / (PRIOR_ROWS + n) + np.linalg.solve(root.T, rng.standard_normal(d))
@@ -454,7 +516,8 @@ class KeptSide:
         rows, k = draws.best(), len(self._priors)
         first = 2 + self._n_factors * k
         self._factors[:, first : first + self._n_factors] = rows[:, 2:]
-        self._factors[:, self._held] = rows[:, self._held]
+        if k == 0:  # what is held is the same in every sample
+            self._factors[:, self._held] = rows[:, self._held]
         self._biases[:, k] = rows[:, self._bias]
         if len(draws.spread):
             self._spread += draws.spread

@@ -7,9 +7,12 @@ own one is held (:mod:`boundrec.solvers.exact`), and the others are drawn: the b
 import numpy as np
 
 from boundrec.solvers.block_kernels import (
+    add_row,
     add_tile,
     cholesky_by_blocks,
     clear,
+    dot_rows,
+    eight_times,
     load,
     new_equations,
     new_tile,
@@ -18,6 +21,7 @@ from boundrec.solvers.block_kernels import (
     roots_of_weights,
     store,
     times,
+    total,
 )
 from boundrec.solvers.compiling import compiled, part
 from boundrec.solvers.kernels import copy, dot, solve_lower, solve_upper
@@ -104,44 +108,42 @@ def _solve_upper_for_eight(L, Z):
 
 
 @part
-def _fill_rows(state, Z):
-    """Independent standard normal numbers."""
-    for k in range(Z.shape[0]):
-        fill_normal(state, Z[k])
-
-
-@part
-def _mean_of_pairs(mean, radius, Z, x, spread):
+def _mean_of_pairs(mean, radius, Z, lanes, x, spread):
     """The mean x of a normal restricted to ‖x‖ ≤ radius; its variance in coordinate 0, and in the others on average.
 
     From eight pairs of draws at mean ± z, a z in each column of Z, of which those inside count: where the ball cuts
     nothing off, the mean is exact; where it parts pairs, it is close (a ratio of two sums), and inside in any case.
-    Where none is inside, x stays what it was: one draw.
+    Where none is inside, x stays what it was: one draw. ``lanes`` is room for three rows of eight. Returns how many of
+    the sixteen are inside.
     """
-    n = x.shape[0]
-    more = np.empty(8)  # where only one of a pair is inside: its sign
-    inside, first, all_squares, own = 0, 0.0, 0.0, dot(mean, mean)
+    n, most, own = x.shape[0], radius * radius, dot(mean, mean)
+    along, size = eight_times(0.0), eight_times(own)
+    for k in range(n):
+        z = load(Z, k, 0)
+        along = plus(along, eight_times(mean[k]), z)
+        size = plus(size, z, z)
+    store(lanes, 0, 0, along)
+    store(lanes, 1, 0, size)
+    inside, first, all_squares = 0, 0.0, 0.0
     for p in range(8):
-        along, size, more[p] = 0.0, own, 0.0
-        for k in range(n):
-            along += mean[k] * Z[k, p]
-            size += Z[k, p] * Z[k, p]
+        lanes[2, p] = 0.0  # where only one of a pair is inside: its sign
         for sign in (-1.0, 1.0):
-            if size + 2.0 * sign * along <= radius * radius:
+            square = lanes[1, p] + 2.0 * sign * lanes[0, p]
+            if square <= most:
                 inside += 1
-                more[p] += sign
+                lanes[2, p] += sign
                 first += (mean[0] + sign * Z[0, p]) ** 2
-                all_squares += size + 2.0 * sign * along
+                all_squares += square
     spread[0], spread[1] = 0.0, 0.0
     if inside == 0:
-        return
-    for k in range(n):
-        total = 0.0
-        for p in range(8):
-            total += more[p] * Z[k, p]
-        x[k] = mean[k] + total / inside
+        return inside
+    copy(mean, x)
+    if inside < 16:
+        for k in range(n):
+            x[k] += dot_rows(lanes, 2, Z, k) / inside
     spread[0] = max(0.0, first / inside - x[0] * x[0])
     spread[1] = max(0.0, all_squares / inside - dot(x, x) - spread[0]) / (n - 1)
+    return inside
 
 
 # --- a row by its normal matrix -------------------------------------------------------------------------------
@@ -203,6 +205,33 @@ def _precision(A, b, r, noise, P, linear, mean):
         A[k, k] = 1.0
 
 
+@part
+def _spread_of(L, n_free, X, spread):
+    """The variance (L Lᵀ)⁻¹ in coordinate 0, and in the others on average: squares of L⁻¹, eight columns at a time.
+
+    X is room for as many rows of eight as L has. Beyond ``n_free`` L is the identity.
+    """
+    first, everything = 0.0, 0.0
+    for m in range(0, n_free, 8):
+        squares = eight_times(0.0)
+        for k in range(m, n_free):
+            for j in range(8):
+                X[k, j] = 0.0
+            if k < m + 8:
+                X[k, k - m] = 1.0
+            x = load(X, k, 0)
+            for j in range(m, k):
+                x = plus(x, repeat(L, k, j), times(-1.0, load(X, j, 0)))
+            x = times(1.0 / L[k, k], x)
+            store(X, k, 0, x)
+            squares = plus(squares, x, x)
+        everything += total(squares)
+        if m == 0:
+            store(X, 0, 0, squares)
+            first = X[0, 0]
+    spread[0], spread[1] = first, (everything - first) / (n_free - 1)
+
+
 # --- a row in the span of its ratings ---------------------------------------------------------------------------
 #
 # With P = L_P L_Pᵀ, y = L_Pᵀ x is N(L_P⁻¹ P m, I) before any rating. n ratings √(c·noise) v = F y + N(0, I), F with
@@ -210,7 +239,8 @@ def _precision(A, b, r, noise, P, linear, mean):
 #
 #     y + Fᵀ S⁻¹ (t − F y − e),   S = I + F Fᵀ
 #
-# of which the mean has u = e = 0. S is n × n: few ratings cost little, however many factors there are.
+# of which the mean has u = e = 0. S is n × n: few ratings cost little, however many factors there are. Rows of F, y and
+# all that is made of them have zeros up to whole eights.
 
 
 @part
@@ -236,9 +266,9 @@ def _span(csr, row, r, own, others, held, white, noise, F, t):
     for p in range(indptr[row], indptr[row + 1]):
         c = noise * (weights[p] if weights.size else 1.0)
         if c > 0.0:
-            h, root = white[indices[p]], np.sqrt(c)
-            for k in range(h.shape[0]):
-                F[n, k] = root * r * h[k]
+            root = np.sqrt(c)
+            for m in range(0, F.shape[1], 8):
+                store(F, n, m, times(root * r, load(white, indices[p], m)))
             t[n] = root * (data[p] - own * others[indices[p], held])
             n += 1
     return n
@@ -249,13 +279,13 @@ def _factorise_span(F, n, S):
     """S ← the Cholesky factor of I + F Fᵀ of the first n rows; False where that has no number."""
     for i in range(n):
         for j in range(i + 1):
-            total = dot(F[i], F[j])
+            product = dot_rows(F, i, F, j)
             for k in range(j):
-                total -= S[i, k] * S[j, k]
+                product -= S[i, k] * S[j, k]
             if i > j:
-                S[i, j] = total / S[j, j]
-            elif -1.0 < total < np.inf:
-                S[i, i] = np.sqrt(1.0 + total)
+                S[i, j] = product / S[j, j]
+            elif -1.0 < product < np.inf:
+                S[i, i] = np.sqrt(1.0 + product)
             else:
                 return False
     return True
@@ -263,9 +293,9 @@ def _factorise_span(F, n, S):
 
 @part
 def _towards_ratings(F, S, n, q, y):
-    """y ← y + Fᵀ S⁻¹ (q − F y), where S is given by its Cholesky factor; q is lost."""
+    """y ← y + Fᵀ S⁻¹ (q − F y), where S is given by its Cholesky factor; y is one row, and q is lost."""
     for i in range(n):
-        q[i] -= dot(F[i], y)
+        q[i] -= dot_rows(F, i, y, 0)
     for i in range(n):
         for k in range(i):
             q[i] -= S[i, k] * q[k]
@@ -274,40 +304,82 @@ def _towards_ratings(F, S, n, q, y):
         q[i] /= S[i, i]
         for k in range(i):
             q[k] -= S[i, k] * q[i]
-        for k in range(y.shape[0]):
-            y[k] += q[i] * F[i, k]
+        add_row(q[i], F, i, y, 0)
 
 
 @part
-def _towards_ratings_for_eight(F, S, n, Q, Y):
-    """The same for Y and Q of eight columns, with the sign of Q turned: Y ← Y − Fᵀ S⁻¹ (Q + F Y)."""
+def _times_rows(y, rows, out):
+    """out ← Σ_k y_k rows_k, of a lower triangle: with the rows of L_P⁻¹ that is L_P⁻ᵀ y."""
+    for m in range(0, rows.shape[1], 8):
+        x = eight_times(0.0)
+        for k in range(m, rows.shape[0]):
+            x = plus(x, repeat(y, 0, k), load(rows, k, m))
+        store(out, 0, m, x)
+
+
+@part
+def _known_in_span(F, S, n, whiten, G):
+    """G ← S_L⁻¹ F L_P⁻¹, S_L the Cholesky factor of S: of the prior's covariance C, ratings leave C − GᵀG.
+
+    ``whiten`` is L_P⁻¹, a lower triangle.
+    """
     for i in range(n):
-        q = load(Q, i, 0)
-        for k in range(Y.shape[0]):
-            q = plus(q, repeat(F, i, k), load(Y, k, 0))
-        for k in range(i):
-            q = plus(q, repeat(S, i, k), times(-1.0, load(Q, k, 0)))
-        store(Q, i, 0, times(1.0 / S[i, i], q))
-    for i in range(n - 1, -1, -1):
-        minus = times(-1.0 / S[i, i], load(Q, i, 0))
-        for k in range(i):
-            store(Q, k, 0, plus(load(Q, k, 0), repeat(S, i, k), minus))
-        for k in range(Y.shape[0]):
-            store(Y, k, 0, plus(load(Y, k, 0), repeat(F, i, k), minus))
+        for m in range(0, G.shape[1], 8):
+            g = eight_times(0.0)
+            for k in range(m, whiten.shape[0]):
+                g = plus(g, repeat(F, i, k), load(whiten, k, m))
+            for j in range(i):
+                g = plus(g, repeat(S, i, j), times(-1.0, load(G, j, m)))
+            store(G, i, m, times(1.0 / S[i, i], g))
 
 
 @part
-def _draw_in_span(F, S, n, L_P, mean, radius, x, state, q, z):
-    """x ← L_P⁻ᵀ y within the ball, by independent draws of y around ``mean``; False, and x stays, if none is inside."""
+def _pairs_in_span(F, S, G, n, pairs, Q, Z):
+    """Z ← eight draws of x less its mean, L_P⁻ᵀ u − Gᵀ S_L⁻¹ (e + F u), where ``pairs`` are u, L_P⁻ᵀ u and e.
+
+    Q is room for as many rows of eight as there are ratings.
+    """
+    u, prior_draws, e = pairs
+    for i in range(n):
+        q = load(e, i, 0)
+        for k in range(u.shape[0]):
+            q = plus(q, repeat(F, i, k), load(u, k, 0))
+        for j in range(i):
+            q = plus(q, repeat(S, i, j), times(-1.0, load(Q, j, 0)))
+        store(Q, i, 0, times(1.0 / S[i, i], q))
+    for k in range(Z.shape[0]):
+        x = load(prior_draws, k, 0)
+        for i in range(n):
+            x = plus(x, repeat(G, i, k), times(-1.0, load(Q, i, 0)))
+        store(Z, k, 0, x)
+
+
+@part
+def _spread_in_span(variances, G, n, n_free, spread):
+    """The variance of C − GᵀG in coordinate 0, and in the others on average; ``variances`` are those of C, added up."""
+    first, rest = variances[0], variances[1]
+    for i in range(n):
+        square = G[i, 0] * G[i, 0]
+        first -= square
+        rest -= dot_rows(G, i, G, i) - square
+    spread[0], spread[1] = max(0.0, first), max(0.0, rest) / (n_free - 1)
+
+
+@part
+def _draw_in_span(F, S, n, whiten, centre, radius, x, state, q, y, draw):
+    """x ← L_P⁻ᵀ y within the ball, by independent draws of y around ``centre``; False, and x stays, if none is inside.
+
+    ``y`` and ``draw`` are one row each, with zeros beyond what x has.
+    """
+    n_free = x.shape[0]
     for _ in range(_TRIES):
-        fill_normal(state, z)
-        fill_normal(state, q)
-        _towards_ratings(F, S, n, q, z)
-        for k in range(x.shape[0]):
-            z[k] += mean[k]
-        solve_upper(L_P, z)
-        if dot(z, z) <= radius * radius:
-            copy(z, x)
+        fill_normal(state, y[0, :n_free])
+        fill_normal(state, q[:n])
+        _towards_ratings(F, S, n, q, y)
+        add_row(1.0, centre, 0, y, 0)
+        _times_rows(y, whiten, draw)
+        if dot_rows(draw, 0, draw, 0) <= radius * radius:
+            copy(draw[0, :n_free], x)
             return True
     return False
 
@@ -316,25 +388,42 @@ def _draw_in_span(F, S, n, L_P, mean, radius, x, state, q, z):
 
 
 @compiled
-def sample_rows(csr, others, held, radius, prior, span, noise, key, out, start, stop):
+def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out, start, stop):
     """Draw each row from its conditional: x = w/r ~ N(m, P⁻¹) within ‖x‖ ≤ radius[1], v ~ N(w·h, 1/noise).
 
     ``prior`` is (P, P m), the latter one for all rows or one for each; ``radius`` is (r, the largest ‖x‖). Precision
-    noise·r²A + P, linear part noise·r·b + P m. ``span`` is (L_P, the other side's free coordinates times L_P⁻ᵀ,
-    P m times the same, up to how many ratings a row is drawn in their span; −1 for none).
+    noise·r²A + P, linear part noise·r·b + P m. ``span`` is (L_P⁻¹, the other side's free coordinates times L_P⁻ᵀ, P m
+    times the same, all in whole eights, up to how many ratings a row is drawn in their span, −1 for none). ``common``
+    serves all means: eight draws u from N(0, I), L_P⁻ᵀ u and eight of the noise, the variances of `_spread_in_span`,
+    and how long a mean may be that the ball leaves alone.
     ``out`` is (rows, means, spreads): the draws, in place, and, unless these are empty, what they are draws of.
     A row whose precision is beyond all numbers stays as it is.
     """
     (magnitude, most), (P, Pm), (rows, means, spreads) = radius, prior, out
-    L_P, white, white_means, longest = span
+    (whiten, white, white_means, longest), (pairs, variances, calm) = span, common
     n_free, with_means = P.shape[0], means.shape[0] > 0
     room, tile = max(longest, 0), new_tile(n_free)
     A, b = new_equations(n_free)
-    L = np.empty(A.shape)
-    F, S, Q = np.empty((room, n_free)), np.empty((room, room)), np.empty((room, 8))
-    q, t = np.empty(room), np.empty(room)
-    mean, x, z, Z = np.empty(n_free), np.empty(n_free), np.empty(n_free), np.empty((n_free, 8))
-    state = np.empty(1, np.uint64)
+    L, width = np.empty(A.shape), A.shape[0]
+    F, S, G, Q = np.empty((room, width)), np.empty((room, room)), np.empty((room, width)), np.empty((room, 8))
+    q, t, centre, y, draw = (
+        np.empty(room),
+        np.empty(room),
+        np.empty((1, width)),
+        np.empty((1, width)),
+        np.empty((1, width)),
+    )
+    x, z, wide_mean, Z, lanes = (
+        np.empty(n_free),
+        np.empty(n_free),
+        np.empty((1, width)),
+        np.empty((n_free, 8)),
+        np.empty((3, 8)),
+    )
+    mean = wide_mean[0, :n_free]
+    for k in range(width):
+        y[0, k] = 0.0
+    state, cut = np.empty(1, np.uint64), np.empty(2)
     for i in range(start, stop):
         r, own, linear = magnitude[i], rows[i, held], Pm[min(i, Pm.shape[0] - 1)]
         state[0] = key + np.uint64(i) * ROW_STRIDE
@@ -347,9 +436,9 @@ def sample_rows(csr, others, held, radius, prior, span, noise, key, out, start, 
             n_rated = _span(csr, i, r, own, others, held, white, noise, F, t)
             short = _factorise_span(F, n_rated, S)
         if short:
-            copy(white_means[min(i, white_means.shape[0] - 1)], mean)
-            _towards_ratings(F, S, n_rated, t, mean)
-            short = _draw_in_span(F, S, n_rated, L_P, mean, most, x, state, q, z)
+            copy(white_means[min(i, white_means.shape[0] - 1)], centre[0])
+            _towards_ratings(F, S, n_rated, t, centre)
+            short = _draw_in_span(F, S, n_rated, whiten, centre, most, x, state, q, y, draw)
         if not short:
             _normal_equations_of_free(csr, i, own, others, held, tile, A, b)
             _precision(A, b, r, noise, P, linear, mean)
@@ -363,15 +452,23 @@ def sample_rows(csr, others, held, radius, prior, span, noise, key, out, start, 
             _draw_in_ball(L, mean, most, x, state, z)
         _write(x, r, held, rows[i])
         if with_means:
-            _fill_rows(state, Z)
             if short:
-                solve_upper(L_P, mean)
-                _fill_rows(state, Q)
-                _towards_ratings_for_eight(F, S, n_rated, Q, Z)
-                _solve_upper_for_eight(L_P, Z)
+                _times_rows(centre, whiten, wide_mean)
+                _known_in_span(F, S, n_rated, whiten, G)
+                _spread_in_span(variances, G, n_rated, n_free, spreads[i])
             else:
-                _solve_upper_for_eight(L, Z)
-            _mean_of_pairs(mean, most, Z, x, spreads[i])
+                _spread_of(L, n_free, Z, spreads[i])
+            if dot(mean, mean) <= calm * abs(calm):
+                copy(mean, x)
+            else:
+                if short:
+                    _pairs_in_span(F, S, G, n_rated, pairs, Q, Z)
+                else:
+                    for k in range(n_free):
+                        copy(pairs[0][k], Z[k])
+                    _solve_upper_for_eight(L, Z)
+                if _mean_of_pairs(mean, most, Z, lanes, x, cut) < 16:
+                    copy(cut, spreads[i])
             means[i, held] = own
             _write(x, r, held, means[i])
             spreads[i, 0] *= r * r
@@ -384,6 +481,24 @@ def _write(x, r, held, row):
     row[1 - held] = r * x[0]
     for k in range(x.shape[0] - 1):
         row[k + 2] = r * x[k + 1]
+
+
+@compiled
+def free_moments(rows, radius, held):
+    """Σ x and Σ x xᵀ (lower triangle) over all rows, x their free coordinates over r, in whole eights."""
+    F, t = tile = new_tile(rows.shape[1] - 1)
+    A, b = new_equations(rows.shape[1] - 1)
+    clear(A, b)
+    for first in range(0, rows.shape[0], F.shape[0]):
+        stop = min(first + F.shape[0], rows.shape[0])
+        for i in range(first, stop):
+            x = F[i - first]
+            x[0] = rows[i, 1 - held] / radius[i]
+            for k in range(rows.shape[1] - 2):
+                x[k + 1] = rows[i, k + 2] / radius[i]
+            t[0, i - first] = 1.0
+        add_tile(tile, stop - first, A, b)
+    return b[0], A
 
 
 # --- noise of rows' own ---------------------------------------------------------------------------------------
