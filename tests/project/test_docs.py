@@ -14,25 +14,28 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.glob("*.md"))
 FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<kind>python|console)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- figures within (?P<per_cent>\d+) % -->\n)?"
+    r"^(?P<indent> *)```(?P<kind>python|console)\n(?P<body>.*?)^(?P=indent)```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
 def blocks(text):
-    """Kind, source and first line number of every python and console block of a page."""
+    """Kind, source, first line number and tolerance of every python and console block of a page."""
     for match in FENCE.finditer(text):
         indent = match["indent"]
         lines = [line.removeprefix(indent) for line in match["body"].splitlines(keepends=True)]
-        yield match["kind"], "".join(lines), text.count("\n", 0, match.start("body"))
+        tolerance = int(match["per_cent"]) / 100 if match["per_cent"] else console_blocks.TOLERANCE
+        yield match["kind"], "".join(lines), text.count("\n", 0, match.start("body")), tolerance
 
 
-def failures(kind, source, line, page, names, folder):
+def failures(kind, source, line, tolerance, page, names, folder):
     """Run one block in the page's names and folder: commands, a doctest where it shows a prompt, else plain code."""
     report = []
     if kind == "console":
         for command, shown in console_blocks.commands(source):
             printed = console_blocks.run(command, folder)
-            if not console_blocks.agree(shown, printed):
+            if not console_blocks.agree(shown, printed, tolerance):
                 report.append(f"{page.name}, line {line + 1}: $ {command}\nshown:\n{shown}\n\nprinted:\n{printed}\n")
     elif ">>>" in source:
         test = doctest.DocTestParser().get_doctest(source, names, page.name, str(page), line)
@@ -82,6 +85,11 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
 )
 def test_console_blocks_are_compared_up_to_dots_and_last_digits(shown, printed, same):
     assert console_blocks.agree(shown, printed) is same
+
+
+def test_a_block_of_a_page_may_say_how_far_its_figures_may_be_off():
+    found = blocks("<!-- figures within 20 % -->\n```console\n$ a\n1.1\n```\n\n```console\n$ a\n1.1\n```\n")
+    assert [console_blocks.agree("1.1", "1.3", tolerance) for *_, tolerance in found] == [True, False]
 
 
 def test_a_command_of_a_console_block_may_go_on_to_the_next_line():
