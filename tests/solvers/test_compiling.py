@@ -1,9 +1,11 @@
 """What compiling says and to whom, and that no state of the cache on disk keeps a kernel from running."""
 
 import errno
+import gc
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import numba
 import numpy as np
@@ -43,6 +45,40 @@ def quiet(monkeypatch):
     monkeypatch.setattr(answer, "__module__", "boundrec.solvers.kernels")
 
 
+class Watch(numba.core.event.Listener):
+    """Whether the collector works when a compilation has begun."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_start(self, happening):
+        self.seen.append(gc.isenabled())
+
+    def on_end(self, happening):
+        pass
+
+
+@pytest.mark.parametrize("on", [True, False])
+@pytest.mark.parametrize("given", [1.0, "one"])
+def test_the_collector_rests_while_a_kernel_is_compiled_and_is_then_as_it_was(monkeypatch, tmp_path, quiet, on, given):
+    watch, was_on = Watch(), gc.isenabled()
+    (gc.enable if on else gc.disable)()
+    try:
+        with numba.core.event.install_listener("numba:compile", watch), suppress(numba.TypingError):
+            kernel(monkeypatch, tmp_path)(given)
+        assert gc.isenabled() is on
+    finally:
+        (gc.enable if was_on else gc.disable)()
+    assert watch.seen == [False]
+
+
+def test_the_collector_goes_on_while_somebody_elses_function_is_compiled():
+    watch = Watch()
+    with numba.core.event.install_listener("numba:compile", watch):
+        numba.njit(lambda x: x)(1)
+    assert watch.seen == [gc.isenabled()]
+
+
 # --- parts ----------------------------------------------------------------------------------------------------
 
 
@@ -74,6 +110,24 @@ def test_a_kernel_with_parts_of_parts_computes_what_python_does_and_is_kept_as_o
     again(vectors, out)
     assert sum(again.stats.cache_hits.values()) == 1
     assert out[0] == pytest.approx(np.linalg.norm(vectors, axis=1).max(), rel=1e-14)
+
+
+def element(x, k):
+    return x[k]
+
+
+def two_elements(inner):
+    @compiling.compiled
+    def outer(x, k):
+        return inner(x, 0) + inner(x, 1) + inner(x, k)
+
+    return outer
+
+
+def test_a_part_has_one_form_for_all_whole_numbers_that_are_written_out():
+    inner = compiling.part(element)
+    assert two_elements(inner)(np.array([1.0, 2.0, 4.0]), 2) == 7.0
+    assert len(inner.overloads) == 1
 
 
 def halved(x):

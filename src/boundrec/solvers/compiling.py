@@ -3,6 +3,7 @@
 What is on disk is sealed by a checksum. Whatever is wrong with it, or with the disk, a kernel is compiled anew.
 """
 
+import gc
 import hashlib
 import io
 import multiprocessing
@@ -13,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
@@ -88,6 +89,10 @@ class _Part(CPUDispatcher):
 
     _alone: Callable[..., Any] | None = None
 
+    def get_call_template(self, arguments: Any, named: Any) -> Any:
+        """One form for all whole numbers: Numba would translate a part again for each that is written out in a call."""
+        return super().get_call_template(tuple(map(types.unliteral, arguments)), named)
+
     def add_overload(self, result: Any) -> None:
         name = object()  # by which other kernels find it, in the place of a way in
         self.targetctx.insert_user_function(name, result.fndesc, [result.library])
@@ -138,6 +143,36 @@ def _say(message: str) -> None:
 
 _notes = _Notes()
 event.register("numba:compile", _notes)
+
+
+# --- what rests meanwhile --------------------------------------------------------------------------------------
+
+
+class _Collector(event.Listener):
+    """Python's collector of cycles rests while a kernel is compiled, of which it would take a sixth of the time.
+
+    Numba compiles under a lock of its own: one kernel at a time, and within it what it calls.
+    """
+
+    _depth, _was_on = 0, False
+
+    def on_start(self, happening: Any) -> None:
+        if not self._depth and not happening.data["dispatcher"].py_func.__module__.startswith("boundrec."):
+            return
+        if not self._depth:
+            self._was_on = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, happening: Any) -> None:
+        if not self._depth:
+            return
+        self._depth -= 1
+        if not self._depth and self._was_on:
+            gc.enable()
+
+
+event.register("numba:compile", _Collector())
 
 
 # --- what is kept ---------------------------------------------------------------------------------------------

@@ -127,12 +127,13 @@ def _mean_of_pairs(mean, radius, Z, lanes, x, spread):
     inside, first, all_squares = 0, 0.0, 0.0
     for p in range(8):
         lanes[2, p] = 0.0  # where only one of a pair is inside: its sign
-        for sign in (-1.0, 1.0):
-            square = lanes[1, p] + 2.0 * sign * lanes[0, p]
+        for side in range(2):
+            sign = 2.0 * side - 1.0
+            square, bias = lanes[1, p] + 2.0 * sign * lanes[0, p], mean[0] + sign * Z[0, p]
             if square <= most:
                 inside += 1
                 lanes[2, p] += sign
-                first += (mean[0] + sign * Z[0, p]) ** 2
+                first += bias * bias
                 all_squares += square
     spread[0], spread[1] = 0.0, 0.0
     if inside == 0:
@@ -215,8 +216,7 @@ def _spread_of(L, n_free, X, spread):
     for m in range(0, n_free, 8):
         squares = eight_times(0.0)
         for k in range(m, n_free):
-            for j in range(8):
-                X[k, j] = 0.0
+            store(X, k, 0, eight_times(0.0))
             if k < m + 8:
                 X[k, k - m] = 1.0
             x = load(X, k, 0)
