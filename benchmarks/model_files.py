@@ -1,30 +1,44 @@
-"""Saving, loading and first use of a model of a million users: ``python -m benchmarks.model_files``."""
+"""Saving, loading and first use of a model of a million users, and what smaller numbers save and cost.
+
+``python -m benchmarks.model_files`` writes results/model_files.md; letters choose parts. Part c needs BookCrossing's
+explicit ratings in BOUNDREC_DATA, and is left out without them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import boundrec
-from benchmarks.measure import Check, Part, save_parts, side_by_side
+from benchmarks.measure import Check, Part, real_data, save_parts, side_by_side
 from boundrec import MBMF, BayesianMBMF
 from boundrec.arrays import Floats, Reals
 from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Ratings
+from boundrec.metrics import rmse, tie_share
 from boundrec.models.fitted import Course, Fitted
 from boundrec.models.mbmf import start_rows
-from boundrec.ranges import check_bounds, frame_for
+from boundrec.ranges import Ranges, check_bounds, frame_for
 from boundrec.ranges.magnitudes import constant_magnitudes
+from boundrec.splits import hold_out
+from boundrec.top_n import norms
 
 N_USERS, N_ITEMS, N_FACTORS, PER_USER = 1_000_000, 100_000, 32, 10
 SLOWEST_LOAD, SLOWEST_IMPORT = 0.3, 0.3
+#: Of so many users lists are compared.
+LISTED = 200
+#: Columns in front of a sampler's factors, the mean bias and the held coordinate: one of each, which stay as they are.
+KEPT_WHOLE = 2
+#: Samples to keep in the place of the default's.
+FEWER = (10, 5)
 
 
 def large_model() -> MBMF:
@@ -132,9 +146,128 @@ def imports_and_first_prediction(folder: Path) -> Part:
     )
 
 
+# --- (c) smaller numbers ------------------------------------------------------------------------------------------
+
+
+def in_eight_bits(rows: Reals, magnitudes: Floats) -> Reals:
+    """Whole steps of each row's magnitude, towards zero, in the type that the rows had."""
+    step = (magnitudes / 127)[:, None]
+    return np.asarray((np.trunc(rows / step) * step).astype(rows.dtype))
+
+
+def shrunk(model: BayesianMBMF) -> BayesianMBMF:
+    """A model that answers by what eight bits leave of the factors of its samples."""
+    fitted = model.fitted_
+    assert isinstance(fitted.ranges, Ranges)
+    sides: dict[str, Any] = {}
+    for kind, magnitudes in (("user", fitted.ranges.user), ("item", fitted.ranges.item)):
+        side = fitted.side(kind)
+        rows = side.factors.copy()
+        rows[:, KEPT_WHOLE:] = in_eight_bits(rows[:, KEPT_WHOLE:], magnitudes)
+        sides[f"{kind}s"] = replace(side, factors=rows)
+    other = BayesianMBMF(**model.get_params())
+    other._learned = replace(fitted, **sides)
+    return other
+
+
+def longest(model: BayesianMBMF, whole: BayesianMBMF) -> float:
+    """By how much a row is longer at most than what it was made of, relatively."""
+    return max(
+        float(np.max(norms(model.fitted_.side(kind).factors) / norms(whole.fitted_.side(kind).factors))) - 1
+        for kind in ("user", "item")
+    )
+
+
+class Answers(NamedTuple):
+    """What a model answers, how many bytes its file has, and processor seconds of the predictions and of the lists."""
+
+    size: int
+    predictions: Floats
+    deviations: Floats
+    items: Any
+    scores: Floats
+    seconds: tuple[float, float]
+
+
+def answers_of(model: BayesianMBMF, size: int, pairs: Any, users: Any) -> Answers:
+    """Predictions and deviations of pairs, top tens of users."""
+    predictions, deviations = model.predict(pairs, return_std=True)
+    lists, began = model.recommend(users, n=10), time.process_time()
+    model.predict(pairs)
+    between = time.process_time()
+    model.recommend(users, n=10)
+    seconds = between - began, time.process_time() - between
+    return Answers(size, predictions, deviations, *lists, seconds)
+
+
+def compared(name: str, one: Answers, whole: Answers, ratings: Floats, grown: float | None) -> list[str]:
+    """A row of the table: what a smaller model answers beside the whole one."""
+    lists = zip(whole.items.tolist(), one.items.tolist(), strict=True)
+    differing = np.mean([len(set(own) - set(other)) / len(own) for own, other in lists])
+    return [
+        name,
+        f"{one.size / 1e6:.0f}",
+        f"{rmse(ratings, one.predictions):.5f}",
+        f"{np.abs(one.predictions - whole.predictions).max():.1e}",
+        f"{np.abs(one.deviations - whole.deviations).max():.1e}",
+        "–" if grown is None else f"{grown:.1e}",
+        f"{tie_share(one.scores):.1%}",
+        f"{differing:.1%}",
+        f"{one.seconds[0]:.2f} / {one.seconds[1]:.2f}",
+    ]
+
+
+def smaller_numbers(folder: Path) -> Part | None:
+    """(c): what a sampler's model takes and answers with factors in fewer bits, and with fewer samples."""
+    data = real_data("bookcrossing_explicit")
+    if data is None:
+        print("Part c is left out: BookCrossing is not in BOUNDREC_DATA.")
+        return None
+    held = hold_out(data.user, data.item, 0.1, np.random.default_rng([1, 0]), protect=False)
+    pairs, ratings = data.pairs[held], data.rating[held]
+    users = np.random.default_rng(0).permutation(data.user[~held])[:LISTED]
+
+    def fitted(**settings: Any) -> tuple[BayesianMBMF, Answers]:
+        model = BayesianMBMF(bounds=data.bounds, random_state=0, **settings).fit(data.pairs[~held], data.rating[~held])
+        model.save(folder / "books.safetensors")
+        return model, answers_of(model, (folder / "books.safetensors").stat().st_size, pairs, users)
+
+    model, whole = fitted()
+    narrow, of_narrow = fitted(dtype="float16")
+    eight = answers_of(
+        shrunk(model), whole.size - 3 * (model.user_factors_.size + model.item_factors_.size), pairs, users
+    )
+    rows = [
+        compared("float32, as it comes", whole, whole, ratings, 0.0),
+        compared('dtype="float16"', of_narrow, whole, ratings, longest(narrow, model)),
+        compared("were they in 8 bits", eight, whole, ratings, longest(shrunk(model), model)),
+    ]
+    for n_kept in FEWER:
+        rows.append(compared(f"n_kept={n_kept}", fitted(n_kept=n_kept)[1], whole, ratings, None))
+    columns = ["factors of the samples", "MB", "RMSE", "predictions move by", "deviations by", "rows grow by"]
+    return Part(
+        "(c) A BayesianMBMF of BookCrossing, with factors in fewer bits, and with fewer samples",
+        [*columns, "ties in top tens", "list entries that differ", "s to predict / to list"],
+        rows,
+        notes=[
+            f"Explicit ratings, a tenth held out, as it comes (K = {model.n_factors}, {model.n_kept} samples). MB of "
+            "the file without ratings; largest changes over the held-out pairs; growth of the row that grows most, "
+            f"which the ball does not allow; lists of {LISTED} users; processor seconds of {len(pairs):,} predictions "
+            "and of these lists. Eight bits, in steps of each row's magnitude towards 0, are tried here and not built."
+        ],
+    )
+
+
 def main() -> None:
+    ways = {"a": files_of_a_million, "b": imports_and_first_prediction, "c": smaller_numbers}
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.model_files", description="What model files cost.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="a, b, c (all)")
+    chosen = parser.parse_args().parts or list(ways)
+    if unknown := set(chosen) - ways.keys():
+        parser.error(f"there is no part {sorted(unknown)[0]!r}: choose from a, b, c.")
     with tempfile.TemporaryDirectory() as folder:
-        parts = {"b": imports_and_first_prediction(Path(folder)), "a": files_of_a_million(Path(folder))}
+        found = {letter: ways[letter](Path(folder)) for letter in chosen}
+    parts = {letter: part for letter, part in found.items() if part is not None}
     for part in parts.values():
         print(part.markdown(), end="\n\n")
     save_parts(parts, "model_files")

@@ -658,3 +658,10 @@ def conditional_row(side, other, prior, precision, row, shift):
     Q = prior.precision + r * r * (H.T * c) @ H
     x = np.linalg.solve(Q, prior.precision @ (prior.mean + shift) + r * H.T @ (c * left))
     return np.insert(r * x, held, own), r * r * np.linalg.inv(Q)
+
+
+def towards_zero(x):
+    """The float16 that is nearest to x among those no larger in size: eleven binary digits, none below 2⁻²⁴."""
+    size = min(abs(float(x)), 65504.0)
+    step = 2.0 ** (max(np.frexp(size)[1] - 1, -14) - 10)
+    return np.copysign(np.floor(size / step) * step, x)

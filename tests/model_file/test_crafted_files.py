@@ -23,6 +23,7 @@ MODELS = {
     "no bounds, form n": MBMF(2, form="n", biases=False, dtype="float32", max_iter=2, random_state=0),
     "paper": MBMF.as_in_paper(2, form="c", bounds=(1, None), max_iter=3, random_state=0),
     "Bayesian": BayesianMBMF(2, bounds=(1, 5), max_iter=6, n_kept=3, random_state=0),
+    "narrow": BayesianMBMF(2, bounds=(1, 5), dtype="float16", max_iter=6, n_kept=3, random_state=0),
     "Bayesian, lower bound": BayesianMBMF(2, bounds=(0, None), slack=1.0, max_iter=6, n_kept=2, random_state=0),
     "told": BayesianMBMF(2, bounds=(1, 5), implicit="both", noise="own", max_iter=6, n_kept=2, random_state=0),
     "linked": BayesianMBMF(2, bounds=(1, 5), implicit="users", max_iter=6, n_kept=2, random_state=0),

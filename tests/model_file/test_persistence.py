@@ -48,6 +48,7 @@ FORMS = {
         3, bounds=(1, 5), magnitudes="history", on_contradiction="drop", max_iter=3, random_state=0
     ),
     "float32": BayesianMBMF(3, bounds=(1, 5), max_iter=6, dtype=np.float32, random_state=0),
+    "float16": BayesianMBMF(3, bounds=(1, 5), max_iter=6, dtype=np.float16, affinity=True, random_state=0),
     "biases and restarts": MBMF(3, bounds=(1, 5), biases=True, n_restarts=2, max_iter=3, random_state=0),
     "validated": MF(3, validation_fraction=0.2, max_iter=5, random_state=0),
     "going on": BayesianMBMF(3, bounds=(1, 5), validation_fraction=0.2, warm_start=True, max_iter=6, random_state=0),

@@ -55,6 +55,7 @@ MORE_MODELS = {
     "no bounds": MBMF(3, **WIDEN),
     "float32": MBMF(3, bounds=(1, 5), dtype="float32", **WIDEN),
     "bent Bayesian": BayesianMBMF(3, bounds=(1, 5), magnitudes="history", **WIDEN),
+    "float16": BayesianMBMF(3, bounds=(1, 5), dtype="float16", **WIDEN),
     "clipped": MF(3, bounds=(1, 5), solver="sgd", learning_rate=0.05, clip=True, max_iter=20, random_state=0),
 }
 

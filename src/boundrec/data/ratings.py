@@ -31,7 +31,13 @@ LARGEST_FLOAT32, SMALLEST_FLOAT32 = 1e36, 1e-30
 
 def sizes_that_fit(dtype: np.dtype[Any]) -> tuple[float, float]:
     """The least and the most that ranges and magnitudes may be where a model is stored in this type."""
-    return (SMALLEST_FLOAT32, LARGEST_FLOAT32) if dtype == np.float32 else (SMALLEST, LARGEST)
+    return (SMALLEST, LARGEST) if dtype == np.float64 else (SMALLEST_FLOAT32, LARGEST_FLOAT32)
+
+
+def wider_than(dtype: np.dtype[Any]) -> str:
+    """What to pass for a model to be stored in a type with room for more; nothing where there is none."""
+    wider = {"float16": "float32", "float32": "float64"}.get(dtype.name)
+    return f'pass dtype="{wider}", or ' if wider else ""
 
 
 def is_too_large(number: Any) -> bool:
@@ -454,7 +460,7 @@ class Ratings:
                 "size",
                 np.abs(values) > LARGEST_FLOAT32,
                 f"{name} too large for dtype={dtype.name}",
-                'pass dtype="float64", or divide all by a constant',
+                f"{wider_than(dtype)}divide all by a constant",
                 values,
             )
 

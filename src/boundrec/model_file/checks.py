@@ -301,8 +301,8 @@ def _check_balls(model: FactorisationModel, kind: str, ranges: Ranges | UnitRang
 
 
 def _lengths(factors: Reals) -> Iterator[Reals]:
-    """Norms of rows: quickly, in their own precision, and then, where that does not do, in float64."""
-    yield np.sqrt(np.einsum("ij,ij->i", factors, factors))
+    """Norms of rows: quickly, in float32 if they are no wider, and then, where that does not do, in float64."""
+    yield np.sqrt(np.einsum("ij,ij->i", factors, factors, dtype=np.promote_types(factors.dtype, np.float32)))
     yield norms(factors)
 
 

@@ -41,6 +41,8 @@ from boundrec.top_n import Seen
 
 OF_A_SCALE = tuple(Scale.__dataclass_fields__)
 FLOATS, NUMBERS = ("float64", "float32"), ("float64",)
+#: What factors may be where they are cast before they are computed with.
+NARROW = (*FLOATS, "float16")
 SMALLEST_NUMBER, LARGEST_NUMBER = float(np.finfo(float).smallest_subnormal), float(np.finfo(float).max)
 #: What rounding may make of the mean of the largest ratings.
 LARGEST_MEAN = 2 * LARGEST
@@ -235,6 +237,10 @@ def _restore_names(source: Source, name: str) -> Names:
 
 def _restore_floats(source: Source, name: str, *sizes: str) -> Reals:
     return source.array(name, FLOATS, *sizes)
+
+
+def _restore_narrow(source: Source, name: str, *sizes: str) -> Reals:
+    return source.array(name, NARROW, *sizes)
 
 
 def _restore_bools(source: Source, name: str, *sizes: str) -> Bools:
@@ -542,6 +548,7 @@ KINDS = {
     "course": Kind(_store_list, _restore_course),
     "names": Kind(_store_names, _restore_names),
     "floats": Kind(Contents.add, _restore_floats),
+    "narrow": Kind(Contents.add, _restore_narrow),
     "bools": Kind(Contents.add, _restore_bools),
     "ranges": Kind(_store_ranges, _restore_ranges),
     "rule": Kind(_store_rule, _restore_rule),
@@ -615,7 +622,7 @@ def _restore_setting(stored: Any) -> Any:
     if stored == {"rule": True}:
         return None  # which is a part of its own
     if isinstance(stored, dict) and "dtype" in stored:
-        return {"float32": np.float32, "float64": np.float64}[stored["dtype"]]
+        return {"float16": np.float16, "float32": np.float32, "float64": np.float64}[stored["dtype"]]
     return decode(stored)
 
 

@@ -29,7 +29,7 @@ Text = dict[str, str]
 
 FORMAT, VERSION = "boundrec", 1
 DTYPES = {name: np.dtype(code) for name, code in (("F64", "<f8"), ("F32", "<f4"), ("I64", "<i8"), ("I32", "<i4"))}
-DTYPES |= {"BOOL": np.dtype("?"), "U8": np.dtype("u1")}
+DTYPES |= {"F16": np.dtype("<f2"), "BOOL": np.dtype("?"), "U8": np.dtype("u1")}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 #: Bytes in front of the header, which say how long it is; the data behind it start at a multiple of ALIGNMENT.
 PREFIX, ALIGNMENT = 8, 64

@@ -36,7 +36,7 @@ from boundrec.models.fitted import Course, Fitted, FittedSide, learned
 from boundrec.models.mbmf import mean_share
 from boundrec.models.new_ratings import OTHER, SampledRows, of_side
 from boundrec.models.noise_shape import shape_of_noise
-from boundrec.models.settings import check_flag, count, is_auto, is_number, is_whole, one_of, setting
+from boundrec.models.settings import Precision, check_flag, count, is_auto, is_number, is_whole, one_of, setting
 from boundrec.models.side_information import (
     NOBODY,
     FittedLinks,
@@ -63,6 +63,7 @@ from boundrec.solvers.gibbs import (
     Rows,
     Sampled,
     Sampler,
+    beside,
 )
 from boundrec.solvers.links import LinkDraw, Links
 from boundrec.solvers.row_noise import ALIKE, RowNoise, of_strangers
@@ -188,8 +189,11 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
         "(users + items) × (n_factors · n_kept + 2) numbers.",
     )
 
+    NARROWEST: ClassVar[Precision] = "float16"
     STORED: ClassVar[dict[str, str]] = {
         **KnowsChoices.STORED,
+        "user_factors": "narrow users width",
+        "item_factors": "narrow items width",
         "user_biases": "floats users kept",
         "item_biases": "floats items kept",
         "user_spread": "floats users spreads",
@@ -432,7 +436,7 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
         strangers: dict[str, float] = {}
         for kind, own in (("user", kept.users), ("item", kept.items)):
             in_sets = self._in_sets(kind, start)
-            links = FittedLinks.of(own, self._features.get(kind), in_sets, np.dtype(self.dtype))
+            links = FittedLinks.of(own, self._features.get(kind), in_sets, beside(self.dtype))
             steady: list[Any] = [one.users if kind == "user" else one.items for one in kept.noise]
             stacked = replace(_stacked(start.side(kind), own, at_the_end), links=links)
             if steady[0] is not None:
@@ -457,7 +461,7 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
         assert start.ratings is not None
         rated = counting(start.ratings.by_user if kind == "user" else start.ratings.by_item)
         drawn[~rated] = stranger = of_strangers(drawn[rated], ALIKE[kind])
-        return drawn.astype(self.dtype), stranger
+        return drawn.astype(beside(self.dtype)), stranger
 
     def _complete(self, fitted: Fitted, outcomes: list[Outcome]) -> Fitted:
         self._chain = None

@@ -29,11 +29,19 @@ from boundrec.data.columns import (
     short,
 )
 from boundrec.data.ids import IdIndex, id_array
-from boundrec.data.ratings import Ends, Pairs, Ratings
+from boundrec.data.ratings import Ends, Pairs, Ratings, wider_than
 from boundrec.models import answers
 from boundrec.models.fit import Outcome, StoppingRule, Validation, Watch, generator, run, set_aside
 from boundrec.models.fitted import Course, Fitted, FittedSide, learned
-from boundrec.models.settings import CommonSettings, RatingSettings, Unknown, check_count, check_flag, check_word
+from boundrec.models.settings import (
+    CommonSettings,
+    Precision,
+    RatingSettings,
+    Unknown,
+    check_count,
+    check_flag,
+    check_word,
+)
 from boundrec.notes import warn
 from boundrec.ranges import check_bounds, check_bounds_fit
 from boundrec.ranges.rules import Rule, WithRows, rule_of
@@ -153,6 +161,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         "best_iter": "optional count",
     }
 
+    #: The narrowest type that factors may be stored in.
+    NARROWEST: ClassVar[Precision] = "float32"
     #: What was learnt; while a callback is running, how to make it of what there is by then.
     _learned = None  # type: Fitted | Callable[[], Fitted] | None
     if not TYPE_CHECKING:  # a type checker knows who has it
@@ -292,6 +302,15 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
     def _n_visited(self, ratings: Ratings) -> int:
         """How many entries of the matrix a sweep looks at: what threads share."""
         return ratings.n_ratings
+
+    def check_settings(self) -> None:
+        """Refuse settings that make no sense, with a sentence each."""
+        super().check_settings()
+        if np.dtype(self.dtype).itemsize < np.dtype(self.NARROWEST).itemsize:
+            raise ValueError(
+                f"dtype={short(self.dtype)}: {type(self).__name__} computes with what it stores: give float32 or "
+                "float64, or fit a BayesianMBMF."
+            )
 
     def _default_max_iter(self) -> int:
         return 500
@@ -810,8 +829,7 @@ def _is_true(answer: object) -> bool:
 
 
 def _remedy(dtype: np.dtype[Any]) -> str:
-    wider = ', or pass dtype="float64"' if dtype == np.float32 else ""
-    return f"bring the ratings and their bounds nearer to 1{wider}"
+    return f"{wider_than(dtype)}bring the ratings and their bounds nearer to 1"
 
 
 # --- ids of all kinds ---------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from boundrec.ranges.rules import Rule
 from boundrec.ranges.scale import Scale
 from boundrec.solvers import Side
 from boundrec.solvers.exact import HELD_BY_ITEMS, HELD_BY_USERS, HELD_SHARE, Constraint, solve_rows, stack, unstack
-from boundrec.solvers.gibbs import NO_SHIFTS, KeptSide, Prior, Rows, draw_rows
+from boundrec.solvers.gibbs import NO_SHIFTS, KeptSide, Prior, Rows, beside, draw_rows, stored
 from boundrec.solvers.row_noise import ALIKE, expected
 from boundrec.solvers.threads import RowPool
 from boundrec.top_n import Seen
@@ -401,11 +401,11 @@ class SampledRows:
         dtype = known.factors.dtype
         return replace(
             side,
-            factors=(radius * unknown.unknown).astype(dtype),
-            biases=(radius * biases).astype(dtype),
-            spread=(radius**2 * unknown.unknown_spread).astype(dtype),
+            factors=stored(radius * unknown.unknown, dtype),
+            biases=(radius * biases).astype(beside(dtype)),
+            spread=(radius**2 * unknown.unknown_spread).astype(beside(dtype)),
             prior=prior,
-            steadiness=None if known.steadiness is None else np.ones((len(radius), len(biases)), dtype),
+            steadiness=None if known.steadiness is None else np.ones((len(radius), len(biases)), beside(dtype)),
         )
 
     def solve(self, fitted: Fitted, kind: str, rows: Codes, csr: Csr, pool: RowPool) -> dict[str, Reals]:

@@ -33,9 +33,10 @@ from boundrec.solvers.threads import thread_count
 #: Words are declared once, for type checkers; a list of them to check against is made by `get_args`.
 Auto = Literal["auto"]
 Unknown = Literal["mean", "nan", "raise"]
-Precision = Literal["float64", "float32"]
-FloatType = Precision | type[np.float64] | type[np.float32] | np.dtype[np.float64] | np.dtype[np.float32]
-FLOAT_TYPES = (*get_args(Precision), np.float64, np.float32)
+Precision = Literal["float64", "float32", "float16"]
+Float = np.float64 | np.float32 | np.float16
+FloatType = Precision | type[Float] | np.dtype[Float]
+FLOAT_TYPES = (*get_args(Precision), np.float64, np.float32, np.float16)
 #: ``(lo, hi)`` with either of them None, or None.
 BoundsSetting = Sequence[float | None] | NDArray[Any] | None
 Seed = int | Sequence[int] | np.integer | np.random.Generator | np.random.RandomState | np.random.SeedSequence | None
@@ -113,7 +114,7 @@ def one_of(words: Any) -> Rule:
 
 def _check_float_type(name: str, value: Any) -> None:
     if not isinstance(value, (str, type, np.dtype)) or value not in FLOAT_TYPES:
-        raise ValueError(f"{name}={short(value)}: give float32 or float64.")
+        raise ValueError(f"{name}={short(value)}: give float32 or float64, or float16 to BayesianMBMF.")
 
 
 def _check_bounds(name: str, value: Any) -> None:
@@ -253,7 +254,9 @@ class CommonSettings(Settings):
     dtype: FloatType = setting(
         default="float64",
         rule=_check_float_type,
-        meaning='``"float64"`` or ``"float32"``: how factors are stored; sums are in float64.',
+        meaning='``"float64"`` or ``"float32"``: how factors are stored; sums are in float64. `BayesianMBMF` may also '
+        'store them in ``"float16"``, which takes half of the memory, on disk as well: they are rounded towards 0, so '
+        "none leaves its ball, and predictions move by some ten thousandths of the scale.",
     )
     random_state: Seed = setting(default=None, rule=lambda *_: None, meaning="Seed of everything that is random.")
     n_jobs: int | None = setting(

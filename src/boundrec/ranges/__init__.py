@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from boundrec.arrays import Bools, Codes, Floats, ReadOnly, Reals
 from boundrec.data.columns import short
-from boundrec.data.ratings import Csr, Pairs, is_too_large, sizes_that_fit
+from boundrec.data.ratings import Csr, Pairs, is_too_large, sizes_that_fit, wider_than
 from boundrec.ranges.scale import Bounds, Scale
 from boundrec.ranges.slack import lead, squash, unlead, unsquash
 
@@ -229,8 +229,7 @@ def check_bounds_fit(bounds: Bounds, dtype: np.dtype[Any]) -> None:
 
 def scaling_remedy(dtype: np.dtype[Any], how: str) -> str:
     """What to do about numbers that a type cannot compute with."""
-    wider = 'pass dtype="float64", or ' if dtype == np.float32 else ""
-    return f"{wider}{how} all ratings and bounds by a constant"
+    return f"{wider_than(dtype)}{how} all ratings and bounds by a constant"
 
 
 def _is_real(end: Any) -> bool:

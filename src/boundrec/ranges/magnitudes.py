@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.ids import IdIndex
-from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit
+from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit, wider_than
 from boundrec.ranges import Frame, MagnitudeRule, Ranges, SideRule, scaling_remedy
 from boundrec.ranges.scale import Bounds
 from boundrec.ranges.slack import STEEPEST
@@ -31,6 +31,9 @@ TELLING = 10
 STEEPEST_TAIL = 10.0
 #: A product this far past its limit, relative to it, is still inside: rounding.
 ROUNDING = 1e-9
+#: The numbers of float16 end at 65,504, and below .00006 they lose digits: how large a magnitude may be that is stored
+#: so, and how narrow the widest range.
+LARGEST_FLOAT16, NARROWEST_FLOAT16 = 1e4, 1e-4
 MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
 SIDE_RULES: tuple[SideRule, ...] = get_args(SideRule)
 
@@ -270,7 +273,8 @@ def magnitudes_of_new(ranges: Ranges, kind: str, ids: IdIndex, past: Csr, weight
 
 def check_ranges_fit(ranges: Ranges, users: IdIndex, items: IdIndex, dtype: np.dtype[Any]) -> None:
     """Refuse ranges and magnitudes that are too wide or too narrow for the type that a model is stored in."""
-    smallest, largest = sizes_that_fit(dtype)
+    least, largest = sizes_that_fit(dtype)
+    smallest = NARROWEST_FLOAT16 if dtype == np.float16 else least
     widest = ranges.user.max() * ranges.item.max()
     if not smallest <= widest <= 4 * largest:  # twice as wide as an end is far, and rounding
         flaw, how = ("narrow", "multiply") if widest < smallest else ("wide", "divide")
@@ -278,6 +282,7 @@ def check_ranges_fit(ranges: Ranges, users: IdIndex, items: IdIndex, dtype: np.d
             f"the widest range is ±{widest:g} around its centre, too {flaw} for dtype={dtype.name}: "
             f"{scaling_remedy(dtype, how)}."
         )
-    flaw = f"are too small or too large for dtype={dtype.name}: scale them"
+    flaw = f"are too small or too large for dtype={dtype.name}: {wider_than(dtype)}scale them"
+    largest = LARGEST_FLOAT16 if dtype == np.float16 else largest
     for kind, magnitudes, ids in (("user", ranges.user, users), ("item", ranges.item, items)):
-        _refuse_magnitudes(kind, magnitudes, ids, (magnitudes < smallest) | (magnitudes > largest), flaw)
+        _refuse_magnitudes(kind, magnitudes, ids, (magnitudes < least) | (magnitudes > largest), flaw)

@@ -30,6 +30,8 @@ PRIOR_ROWS, PRIOR_NOISE = 2.0, 1.0
 SHORT = 16
 #: Share of draws that may lie further out than a row's mean is taken to be free of the ball.
 BEYOND = 0.01
+#: Rows that are rounded at a time.
+ROWS_AT_A_TIME = 1 << 12
 TINY = float(np.finfo(float).tiny)
 #: How far a stranger's bias goes towards where ratings of all would be right on average, were all strangers: chosen on
 #: ratings of users and items that were left out of training data (docs/features.md).
@@ -499,12 +501,34 @@ class Sampler:
 # --- what is kept ---------------------------------------------------------------------------------------------
 
 
+def beside(dtype: Any) -> np.dtype[Any]:
+    """The type of all that is stored of samples beside factors, and of these while they are added: no narrower one."""
+    return np.promote_types(dtype, np.float32)
+
+
+def stored(rows: Reals, dtype: Any) -> Reals:
+    """Rows in the type that a model stores: to float16 they are rounded towards 0, so that none leaves its ball.
+
+    A row of float32 that is rounded to the nearest grows by less than is looked at anywhere.
+    """
+    if dtype != np.float16:
+        return rows.astype(dtype, copy=False)
+    found = np.empty(rows.shape, np.float16)
+    for first in range(0, len(rows), ROWS_AT_A_TIME):
+        some, most = rows[first : first + ROWS_AT_A_TIME], float(np.finfo(np.float16).max)
+        near = np.clip(some, -most, most).astype(np.float16)
+        np.nextafter(near, np.float16(0), out=near, where=np.abs(near) > np.abs(some))
+        found[first : first + ROWS_AT_A_TIME] = near
+    return found
+
+
 class KeptSide:
     """The kept samples of one side: their factors beside each other, their biases, their spread and their priors."""
 
     def __init__(self, n_rows: int, n_factors: int, n_kept: int, held: int, dtype: Any) -> None:
-        self._factors = np.zeros((n_rows, 2 + n_factors * n_kept), dtype)
-        self._biases = np.zeros((n_rows, n_kept), dtype)
+        self._dtype = np.dtype(dtype)
+        self._factors = np.zeros((n_rows, 2 + n_factors * n_kept), beside(dtype))
+        self._biases = np.zeros((n_rows, n_kept), beside(dtype))
         self._spread = np.zeros((n_rows, 2))
         self._priors: list[Prior] = []
         self.links: list[LinkDraw] = []
@@ -528,7 +552,7 @@ class KeptSide:
 
     def alone(self, draws: Draws) -> KeptSide:
         """One sample by itself."""
-        side = KeptSide(len(draws.rows), self._n_factors, 1, self._held, self._factors.dtype)
+        side = KeptSide(len(draws.rows), self._n_factors, 1, self._held, self._dtype)
         side.add(draws)
         return side
 
@@ -576,7 +600,7 @@ class KeptSide:
         factors = factors if at_the_end else factors.copy()
         factors[:, 2:] /= np.sqrt(len(self._priors))
         factors[:, self._bias] = self.biases().mean(axis=1, dtype=np.float64)
-        return factors
+        return stored(factors, self._dtype)
 
 
 class Kept:
