@@ -4,6 +4,8 @@ As in :mod:`boundrec.solvers.kernels`, no loop crosses a row. Both sides come wi
 own one is held (:mod:`boundrec.solvers.exact`), and the others are drawn: the bias, then the factors.
 """
 
+from functools import partial
+
 import numpy as np
 
 from boundrec.solvers.block_kernels import (
@@ -366,12 +368,12 @@ def _spread_in_span(variances, G, n, n_free, spread):
 
 
 @part
-def _draw_in_span(F, S, n, whiten, centre, radius, x, state, q, y, draw):
+def _draw_in_span(F, S, n, whiten, centre, radius, x, state, room):
     """x ← L_P⁻ᵀ y within the ball, by independent draws of y around ``centre``; False, and x stays, if none is inside.
 
-    ``y`` and ``draw`` are one row each, with zeros beyond what x has.
+    ``room`` is for as many numbers as there are ratings, and for two rows, of which the first has zeros beyond x.
     """
-    n_free = x.shape[0]
+    (q, y, draw), n_free = room, x.shape[0]
     for _ in range(_TRIES):
         fill_normal(state, y[0, :n_free])
         fill_normal(state, q[:n])
@@ -400,30 +402,12 @@ def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out,
     A row whose precision is beyond all numbers stays as it is.
     """
     (magnitude, most), (P, Pm), (rows, means, spreads) = radius, prior, out
-    (whiten, white, white_means, longest), (pairs, variances, calm) = span, common
-    n_free, with_means = P.shape[0], means.shape[0] > 0
-    room, tile = max(longest, 0), new_tile(n_free)
+    (whiten, white, white_means, longest), (pairs, variances, calm), n_free = span, common, P.shape[0]
     A, b = new_equations(n_free)
-    L, width = np.empty(A.shape), A.shape[0]
-    F, S, G, Q = np.empty((room, width)), np.empty((room, room)), np.empty((room, width)), np.empty((room, 8))
-    q, t, centre, y, draw = (
-        np.empty(room),
-        np.empty(room),
-        np.empty((1, width)),
-        np.empty((1, width)),
-        np.empty((1, width)),
-    )
-    x, z, wide_mean, Z, lanes = (
-        np.empty(n_free),
-        np.empty(n_free),
-        np.empty((1, width)),
-        np.empty((n_free, 8)),
-        np.empty((3, 8)),
-    )
+    L, tile, state = np.empty(A.shape), new_tile(n_free), np.empty(1, np.uint64)
+    x, z, wide_mean, Z, lanes, cut = _room_for_row(n_free, A.shape[0])
+    F, S, t, centre, for_draw, G, Q = _room_in_span(max(longest, 0), A.shape[0])
     mean = wide_mean[0, :n_free]
-    for k in range(width):
-        y[0, k] = 0.0
-    state, cut = np.empty(1, np.uint64), np.empty(2)
     for i in range(start, stop):
         r, own, linear = magnitude[i], rows[i, held], Pm[min(i, Pm.shape[0] - 1)]
         state[0] = key + np.uint64(i) * ROW_STRIDE
@@ -438,12 +422,12 @@ def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out,
         if short:
             copy(white_means[min(i, white_means.shape[0] - 1)], centre[0])
             _towards_ratings(F, S, n_rated, t, centre)
-            short = _draw_in_span(F, S, n_rated, whiten, centre, most, x, state, q, y, draw)
+            short = _draw_in_span(F, S, n_rated, whiten, centre, most, x, state, for_draw)
         if not short:
             _normal_equations_of_free(csr, i, own, others, held, tile, A, b)
             _precision(A, b, r, noise, P, linear, mean)
             if not _factorise_safely(A, L):
-                if with_means:
+                if means.shape[0] > 0:
                     copy(rows[i], means[i])
                     spreads[i, 0], spreads[i, 1] = 0.0, 0.0
                 continue
@@ -451,7 +435,7 @@ def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out,
             solve_upper(L, mean)
             _draw_in_ball(L, mean, most, x, state, z)
         _write(x, r, held, rows[i])
-        if with_means:
+        if means.shape[0] > 0:  # written out: as a part it would take a quarter more time where rows are short
             if short:
                 _times_rows(centre, whiten, wide_mean)
                 _known_in_span(F, S, n_rated, whiten, G)
@@ -473,6 +457,21 @@ def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out,
             _write(x, r, held, means[i])
             spreads[i, 0] *= r * r
             spreads[i, 1] *= r * r
+
+
+@partial(part, makes_room=True)
+def _room_for_row(n_free, width):
+    """Room for a row, a draw and a mean (in whole eights); for eight draws, what these come to, and its spread."""
+    row = np.empty(n_free), np.empty(n_free), np.empty((1, width))
+    return *row, np.empty((n_free, 8)), np.empty((3, 8)), np.empty(2)
+
+
+@partial(part, makes_room=True)
+def _room_in_span(n, width):
+    """Room for up to n ratings: F, S, t and a centre; for `_draw_in_span`; G and Q of `_pairs_in_span`."""
+    for_draw = np.empty(n), np.zeros((1, width)), np.empty((1, width))
+    there = np.empty((n, width)), np.empty((n, n)), np.empty(n), np.empty((1, width))
+    return *there, for_draw, np.empty((n, width)), np.empty((n, 8))
 
 
 @part
