@@ -133,7 +133,9 @@ def test_models_that_compute_with_what_they_store_refuse_it(model, dtype, data):
 @pytest.mark.parametrize(
     ("user", "item", "sentence"),
     [
-        (1e5, 1e-4, r'60 user magnitudes .*large for dtype=float16: pass dtype="float32", or .*user 0: 100000'),
+        (1e5, 1e-3, r'60 user magnitudes are too large for dtype=float16: pass dtype="float32", or .*user 0: 100000'),
+        (1e3, 1e-5, r'40 item magnitudes are too small for dtype=float16: pass dtype="float32", or .*item 1: 1e-05'),
+        (1e20, 1e20, r'the widest range is .*wide for dtype=float16: pass dtype="float64", or divide'),
         (1e-3, 1e-2, r'the widest range is ±1e-05 .*narrow for dtype=float16: pass dtype="float32", or multiply'),
     ],
 )

@@ -34,10 +34,12 @@ def sizes_that_fit(dtype: np.dtype[Any]) -> tuple[float, float]:
     return (SMALLEST, LARGEST) if dtype == np.float64 else (SMALLEST_FLOAT32, LARGEST_FLOAT32)
 
 
-def wider_than(dtype: np.dtype[Any]) -> str:
-    """What to pass for a model to be stored in a type with room for more; nothing where there is none."""
-    wider = {"float16": "float32", "float32": "float64"}.get(dtype.name)
-    return f'pass dtype="{wider}", or ' if wider else ""
+def wider_than(dtype: np.dtype[Any], size: float = np.inf) -> str:
+    """What to pass for a model to be stored in a type with room for a number of this size, where one is wider."""
+    if dtype == np.float64:
+        return ""
+    wider = "float32" if dtype == np.float16 and SMALLEST_FLOAT32 <= size <= LARGEST_FLOAT32 else "float64"
+    return f'pass dtype="{wider}", or '
 
 
 def is_too_large(number: Any) -> bool:

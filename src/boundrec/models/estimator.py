@@ -309,7 +309,7 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         if np.dtype(self.dtype).itemsize < np.dtype(self.NARROWEST).itemsize:
             raise ValueError(
                 f"dtype={short(self.dtype)}: {type(self).__name__} computes with what it stores: give float32 or "
-                "float64, or fit a BayesianMBMF."
+                "float64. Only a BayesianMBMF stores factors in float16."
             )
 
     def _default_max_iter(self) -> int:

@@ -255,8 +255,8 @@ class CommonSettings(Settings):
         default="float64",
         rule=_check_float_type,
         meaning='``"float64"`` or ``"float32"``: how factors are stored; sums are in float64. `BayesianMBMF` may also '
-        'store them in ``"float16"``, which takes half of the memory, on disk as well: they are rounded towards 0, so '
-        "none leaves its ball, and predictions move by some ten thousandths of the scale.",
+        'store them in ``"float16"``, in half of the room: they are rounded towards 0, so that no row leaves its ball, '
+        "and predictions move by less than a thousandth of the scale. What else it stores stays as wide.",
     )
     random_state: Seed = setting(default=None, rule=lambda *_: None, meaning="Seed of everything that is random.")
     n_jobs: int | None = setting(

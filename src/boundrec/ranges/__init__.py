@@ -227,9 +227,9 @@ def check_bounds_fit(bounds: Bounds, dtype: np.dtype[Any]) -> None:
         )
 
 
-def scaling_remedy(dtype: np.dtype[Any], how: str) -> str:
-    """What to do about numbers that a type cannot compute with."""
-    return f"{wider_than(dtype)}{how} all ratings and bounds by a constant"
+def scaling_remedy(dtype: np.dtype[Any], how: str, size: float = np.inf) -> str:
+    """What to do about numbers that a type cannot compute with; ``size`` is the first of them."""
+    return f"{wider_than(dtype, size)}{how} all ratings and bounds by a constant"
 
 
 def _is_real(end: Any) -> bool:

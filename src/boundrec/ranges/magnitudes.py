@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from boundrec.arrays import Bools, Floats
 from boundrec.data.columns import read_numbers, short
 from boundrec.data.ids import IdIndex
-from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit, wider_than
+from boundrec.data.ratings import LARGEST, SMALLEST, Csr, Ratings, sizes_that_fit
 from boundrec.ranges import Frame, MagnitudeRule, Ranges, SideRule, scaling_remedy
 from boundrec.ranges.scale import Bounds
 from boundrec.ranges.slack import STEEPEST
@@ -31,9 +31,9 @@ TELLING = 10
 STEEPEST_TAIL = 10.0
 #: A product this far past its limit, relative to it, is still inside: rounding.
 ROUNDING = 1e-9
-#: The numbers of float16 end at 65,504, and below .00006 they lose digits: how large a magnitude may be that is stored
-#: so, and how narrow the widest range.
-LARGEST_FLOAT16, NARROWEST_FLOAT16 = 1e4, 1e-4
+#: The numbers of float16 end at 65,504, and below .00006 they lose digits: how small and how large a magnitude may be
+#: that is stored so, and how narrow the widest range.
+MAGNITUDES_FLOAT16, NARROWEST_FLOAT16 = (1e-4, 1e4), 1e-4
 MAGNITUDES: tuple[MagnitudeRule, ...] = get_args(MagnitudeRule)
 SIDE_RULES: tuple[SideRule, ...] = get_args(SideRule)
 
@@ -280,9 +280,14 @@ def check_ranges_fit(ranges: Ranges, users: IdIndex, items: IdIndex, dtype: np.d
         flaw, how = ("narrow", "multiply") if widest < smallest else ("wide", "divide")
         raise ValueError(
             f"the widest range is ±{widest:g} around its centre, too {flaw} for dtype={dtype.name}: "
-            f"{scaling_remedy(dtype, how)}."
+            f"{scaling_remedy(dtype, how, float(widest))}."
         )
-    flaw = f"are too small or too large for dtype={dtype.name}: {wider_than(dtype)}scale them"
-    largest = LARGEST_FLOAT16 if dtype == np.float16 else largest
+    least, largest = MAGNITUDES_FLOAT16 if dtype == np.float16 else (least, largest)
     for kind, magnitudes, ids in (("user", ranges.user, users), ("item", ranges.item, items)):
-        _refuse_magnitudes(kind, magnitudes, ids, (magnitudes < least) | (magnitudes > largest), flaw)
+        for bad, flaw, how in (
+            (magnitudes < least, "small", "multiply"),
+            (magnitudes > largest, "large", "divide"),
+        ):
+            size = float(magnitudes[bad.argmax()])
+            remedy = f"too {flaw} for dtype={dtype.name}: {scaling_remedy(dtype, how, size)}"
+            _refuse_magnitudes(kind, magnitudes, ids, bad, f"are {remedy}")

@@ -547,7 +547,7 @@ class KeptSide:
             self._spread += draws.spread
         self._priors.append(draws.prior)
         if draws.link is not None:
-            self.links.append(draws.link.of_type(self._factors.dtype))
+            self.links.append(draws.link.of_type(beside(self._dtype)))
             self.precisions.append(_given(draws.precision))
 
     def alone(self, draws: Draws) -> KeptSide:
@@ -585,7 +585,7 @@ class KeptSide:
 
     def spread(self) -> Reals:
         """Variance of the bias and of another coordinate of each row, averaged over the samples."""
-        return (self._spread / len(self._priors)).astype(self._factors.dtype)
+        return (self._spread / len(self._priors)).astype(beside(self._dtype))
 
     def priors(self) -> Prior:
         """The priors of all samples, along a first axis."""
@@ -600,7 +600,10 @@ class KeptSide:
         factors = factors if at_the_end else factors.copy()
         factors[:, 2:] /= np.sqrt(len(self._priors))
         factors[:, self._bias] = self.biases().mean(axis=1, dtype=np.float64)
-        return stored(factors, self._dtype)
+        found = stored(factors, self._dtype)
+        if at_the_end:
+            self._factors = found  # wider ones are given back before those of the other side are rounded
+        return found
 
 
 class Kept:
