@@ -85,6 +85,21 @@ def store(typing, matrix, row, column, eight):
 
 
 @intrinsic
+def ask_for(typing, matrix, row, column):
+    """Begin to bring matrix[row, column] and what lies around it near the processor; nothing waits for it."""
+
+    def code(context, builder, signature, arguments):
+        place = _place(context, builder, signature.args[0], *arguments)
+        number, pointer = ir.IntType(32), place.type
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        name = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(name, [place, *(ir.Constant(number, value) for value in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(matrix, types.intp, types.intp), code
+
+
+@intrinsic
 def repeat(typing, matrix, row, column):
     """matrix[row, column], eight times."""
 

@@ -29,14 +29,15 @@ COMPILING = "Compiling, first run only"
 
 def compiled(function: Callable[..., Any], maths: set[str] = MATHS) -> Callable[..., Any]:
     """Compile at the first call, release the GIL, and keep the machine code on disk where that is possible."""
-    dispatcher: Any = njit(nogil=True, fastmath=maths, error_model="numpy")(function)
+    options: dict[str, Any] = {"nogil": True, "fastmath": maths, "error_model": "numpy", "no_cfunc_wrapper": True}
+    dispatcher: Any = njit(**options)(function)
     with suppress(RuntimeError):  # no folder for the cache can be written: compile afresh in every process
         dispatcher._cache = _Cache(function)
     kernel: Callable[..., Any] = dispatcher
     return kernel
 
 
-def part(function: Callable[..., Any], makes_room: bool = False) -> Callable[..., Any]:
+def part(function: Callable[..., Any], makes_room: bool = False, written_out: bool = False) -> Callable[..., Any]:
     """Compile as a part of the kernels that call it, and not by itself.
 
     Numba makes of every function a library with machine code and ways in from Python, and optimises it; then it is
@@ -45,8 +46,12 @@ def part(function: Callable[..., Any], makes_room: bool = False) -> Callable[...
 
     A part counts no references, which would take a third of the time where rows are short: what it is given is held by
     who calls it. So it can neither make nor return arrays, but where it ``makes_room``.
+
+    A part is called unless the compiler finds it small, or it is ``written_out``: a call hands over seven numbers for
+    every array, which tells where it is made for every row and rows are short.
     """
     options = {"nopython": True, "nogil": True, "fastmath": MATHS, "error_model": "numpy", "_nrt": makes_room}
+    options["forceinline"] = written_out
     no_ways_in = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     kernel: Callable[..., Any] = _Part(function, {}, {**options, **no_ways_in}, _PartCompiler)
     return kernel

@@ -11,6 +11,7 @@ import numpy as np
 from boundrec.solvers.block_kernels import (
     add_row,
     add_tile,
+    ask_for,
     cholesky_by_blocks,
     clear,
     dot_rows,
@@ -35,6 +36,8 @@ _TRIES, _CHAIN_STEPS = 10, 5
 ROW_STRIDE = np.uint64(0xD1342543DE82EF95)
 #: Shifts of a precision's diagonal to try, from rounding error up to the diagonal itself.
 _SHIFTS = 18
+#: Ratings by which rows of the other side are asked for ahead: they lie anywhere, and short rows wait for memory.
+_AHEAD = 8
 
 
 # --- in the ball ----------------------------------------------------------------------------------------------
@@ -266,7 +269,10 @@ def _span(csr, row, r, own, others, held, white, noise, F, t):
     indptr, indices, data, weights = csr
     n = 0
     for p in range(indptr[row], indptr[row + 1]):
-        c = noise * (weights[p] if weights.size else 1.0)
+        c, coming = noise * (weights[p] if weights.size else 1.0), indices[min(p + _AHEAD, indices.size - 1)]
+        ask_for(others, coming, held)
+        for m in range(0, F.shape[1], 8):
+            ask_for(white, coming, m)
         if c > 0.0:
             root = np.sqrt(c)
             for m in range(0, F.shape[1], 8):
@@ -367,7 +373,7 @@ def _spread_in_span(variances, G, n, n_free, spread):
     spread[0], spread[1] = max(0.0, first), max(0.0, rest) / (n_free - 1)
 
 
-@part
+@partial(part, written_out=True)
 def _draw_in_span(F, S, n, whiten, centre, radius, x, state, room):
     """x ← L_P⁻ᵀ y within the ball, by independent draws of y around ``centre``; False, and x stays, if none is inside.
 
