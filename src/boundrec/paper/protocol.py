@@ -37,10 +37,11 @@ ADDED_LATER = {
 #: The same of the rivals alone: MBMF always had the first, and its results tell of it; the other is Bounded-SVD's.
 ADDED_TO_RIVALS = {"tol_mode": "relative", "scaled": True}
 #: Models that do otherwise than when results were first kept, with the same settings: which revision they are in, and
-#: whether that tells. BayesianMBMF draws a user's noise towards others' as by 60 ratings, rows by other numbers; NMF
-#: takes nothing away any more from ratings whose lower end is above 0.
+#: whether that tells. BayesianMBMF draws a user's noise towards others' as by 60 ratings, rows by other numbers, and
+#: works their means out by draws that are common to all; NMF takes nothing away any more from ratings whose lower end
+#: is above 0.
 REVISIONS: dict[str, tuple[int, Callable[[Any], bool]]] = {
-    "BayesianMBMF": (2, lambda model: True),
+    "BayesianMBMF": (3, lambda model: True),
     "NMF": (2, lambda model: (check_bounds(model.bounds)[0] or 0.0) > 0),
 }
 #: Up to so many users × items every prediction is looked at; above, as many at random.
