@@ -43,9 +43,9 @@ class _EightModel(models.PrimitiveModel):
 
 def _place(context: Any, builder: Any, kind: Any, matrix: Any, row: Any, column: Any) -> Any:
     """The address of an entry of a matrix in row order."""
-    array = context.make_array(kind)(context, builder, matrix)
-    width = cgutils.unpack_tuple(builder, array.shape)[1]
-    return builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
+    model = context.data_model_manager[kind]
+    width = builder.extract_value(model.get(builder, matrix, "shape"), 1)
+    return builder.gep(model.get(builder, matrix, "data"), [builder.add(builder.mul(row, width), column)])
 
 
 def _lanes(builder: Any, place: Any) -> Any:
@@ -274,11 +274,17 @@ def in_eights(n):
 
 
 @partial(part, makes_room=True)
+def new_matrix(n, width):
+    """Room for n rows. All kernels share its one form: of `np.empty` Numba makes one for each way to write a shape."""
+    return np.empty((n, width))
+
+
+@partial(part, makes_room=True)
 def new_tile(n_factors):
     """Room for the factors, with zeros up to whole eights, and the values (in one row) of a tile of observations."""
     width = in_eights(n_factors)
     size = max(8, _TILE // width)
-    F, t = np.empty((size, width)), np.empty((1, size))
+    F, t = new_matrix(size, width), new_matrix(1, size)
     for j in range(size):
         for k in range(F.shape[1]):
             F[j, k] = 0.0
@@ -289,7 +295,7 @@ def new_tile(n_factors):
 def new_equations(n_factors):
     """Room for A and b (of one row) in whole eights."""
     n = in_eights(n_factors)
-    return np.empty((n, n)), np.empty((1, n))
+    return new_matrix(n, n), new_matrix(1, n)
 
 
 @part

@@ -79,14 +79,20 @@ class _PartLibrary(JITCodeLibrary):
         self._finalized = True
 
 
+#: Passes for what no part has: functions within it, and expressions of whole arrays.
+_OF_NO_PART = {"InlineClosureLikes", "NopythonRewrites"}
+
+
 class _PartCompiler(Compiler):
     """Numba's own, into a library of a part."""
 
     def define_pipelines(self) -> list[Any]:
         self.state.library = _PartLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         self.state.flags.no_compile = True
-        passes: list[Any] = super().define_pipelines()
-        return passes
+        pipelines: list[Any] = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [one for one in pipeline.passes if one[0].__name__ not in _OF_NO_PART]
+        return pipelines
 
 
 class _Part(CPUDispatcher):

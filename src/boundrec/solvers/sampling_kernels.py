@@ -18,6 +18,7 @@ from boundrec.solvers.block_kernels import (
     eight_times,
     load,
     new_equations,
+    new_matrix,
     new_tile,
     plus,
     repeat,
@@ -410,7 +411,7 @@ def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out,
     (magnitude, most), (P, Pm), (rows, means, spreads) = radius, prior, out
     (whiten, white, white_means, longest), (pairs, variances, calm), n_free = span, common, P.shape[0]
     A, b = new_equations(n_free)
-    L, tile, state = np.empty(A.shape), new_tile(n_free), np.empty(1, np.uint64)
+    L, tile, state = new_matrix(*A.shape), new_tile(n_free), np.empty(1, np.uint64)
     x, z, wide_mean, Z, lanes, cut = _room_for_row(n_free, A.shape[0])
     F, S, t, centre, for_draw, G, Q = _room_in_span(max(longest, 0), A.shape[0])
     mean = wide_mean[0, :n_free]
@@ -468,16 +469,18 @@ def sample_rows(csr, others, held, radius, prior, span, common, noise, key, out,
 @partial(part, makes_room=True)
 def _room_for_row(n_free, width):
     """Room for a row, a draw and a mean (in whole eights); for eight draws, what these come to, and its spread."""
-    row = np.empty(n_free), np.empty(n_free), np.empty((1, width))
-    return *row, np.empty((n_free, 8)), np.empty((3, 8)), np.empty(2)
+    row = np.empty(n_free), np.empty(n_free), new_matrix(1, width)
+    return *row, new_matrix(n_free, 8), new_matrix(3, 8), np.empty(2)
 
 
 @partial(part, makes_room=True)
 def _room_in_span(n, width):
     """Room for up to n ratings: F, S, t and a centre; for `_draw_in_span`; G and Q of `_pairs_in_span`."""
-    for_draw = np.empty(n), np.zeros((1, width)), np.empty((1, width))
-    there = np.empty((n, width)), np.empty((n, n)), np.empty(n), np.empty((1, width))
-    return *there, for_draw, np.empty((n, width)), np.empty((n, 8))
+    for_draw = np.empty(n), new_matrix(1, width), new_matrix(1, width)
+    there = new_matrix(n, width), new_matrix(n, n), np.empty(n), new_matrix(1, width)
+    for m in range(0, width, 8):
+        store(for_draw[1], 0, m, eight_times(0.0))
+    return *there, for_draw, new_matrix(n, width), new_matrix(n, 8)
 
 
 @part
