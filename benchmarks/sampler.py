@@ -26,7 +26,7 @@ from benchmarks.measure import Check, Part, SweepClock, real_data, save_parts
 from boundrec import MBMF, BayesianMBMF
 from boundrec.data.ratings import Ratings
 
-SWEEPS, TURNS, SQUARE = 14, 2, 2000
+SWEEPS, TURNS, SQUARE = 14, 3, 2000
 #: Of the sweeps of `BayesianMBMF` as it comes, those that are kept: 20 of 100.
 KEPT_SHARE = 0.2
 #: The cases whose sweeps are timed: data, model and settings. One sample is kept, so that all sweeps but the last are
