@@ -495,6 +495,7 @@ def test_a_model_whose_settings_were_changed_after_the_fit_is_not_saved(data, pa
     for settings, sentence in (
         ({"bounds": (0, 10)}, "its ranges are not those of bounds=(0, 10) and form='c'"),
         ({"n_factors": 3}, "its factors have 4 columns, which does not go with n_factors=3"),
+        ({"dtype": "float32"}, "its factors are float64, which does not go with dtype='float32'"),
     ):
         with pytest.raises(ValueError, match=re.escape(f"{path} cannot be saved: {sentence}")):
             copy.deepcopy(model).set_params(**settings).save(path)

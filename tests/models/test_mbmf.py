@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import naive
-from boundrec import BMCADMM, MBMF, MF, Ratings
+from boundrec import BMCADMM, MBMF, MF, BayesianMBMF, Ratings
+from boundrec.models import estimator
 from boundrec.models.fit import StoppingRule
 from boundrec.models.mbmf import start_rows
 from boundrec.solvers import Side, Sweep
@@ -607,8 +608,34 @@ def test_history_as_long_as_the_ratings_passes_through_cross_validation(ratings)
 
 def test_ids_of_another_type_are_worth_a_warning():
     model = MBMF(2, bounds=(1, 5), max_iter=1, random_state=0).fit([(1, 1), (1, 2), (2, 1)], [1, 2, 3])
-    with pytest.warns(UserWarning, match="no user is known: the users asked for are str, those of the fit int"):
+    with pytest.warns(UserWarning, match="no user is known: the users given are str, those of the fit int"):
         model.predict([("1", 1)])
+
+
+def test_more_ratings_with_ids_of_another_type_are_worth_a_warning():
+    model = MBMF(2, bounds=(1, 5), max_iter=1, random_state=0).fit([("a", 1), ("a", 2), ("b", 1)], [1, 2, 3])
+    with pytest.warns(UserWarning, match="no user is known: the users given are int, those of the fit str"):
+        model.partial_fit([(1, 1)], [3])
+    model.partial_fit([("c", 2)], [3])  # a new user among known items is no mistake
+
+
+@pytest.mark.parametrize(("model", "n_numbers"), [(MBMF, 5 * 2), (BayesianMBMF, 5 * 2 * 3)])
+def test_rows_that_no_memory_holds_are_refused_before_the_first_sweep(monkeypatch, model, n_numbers):
+    settings = {"bounds": (1, 5), "max_iter": 4, "dtype": "float64", "random_state": 0}
+    settings |= {"n_kept": 3, "burn_in": 1} if model is BayesianMBMF else {}
+    pairs, ratings = [("a", 1), ("a", 2), ("b", 1), ("c", 2)], [1, 2, 3, 4]
+    monkeypatch.setattr(estimator, "memory", lambda: 8 * n_numbers)
+    fitted = model(2, **settings).fit(pairs, ratings)
+    before = fitted.predict(pairs)
+    monkeypatch.setattr(estimator, "memory", lambda: 8 * n_numbers - 1)
+    with pytest.raises(MemoryError, match="n_factors=2: rows of this length, for 3 users and 2 items, do not fit"):
+        fitted.fit(pairs, ratings)
+    np.testing.assert_array_equal(fitted.predict(pairs), before)
+
+
+def test_too_few_factors_are_refused_with_a_number_that_is_taken():
+    with pytest.raises(ValueError, match="n_factors=0: give a whole number of at least 2"):
+        MBMF(0, bounds=(1, 5)).fit([(1, 1), (1, 2)], [1, 2])
 
 
 def test_history_beside_given_magnitudes_is_refused(ratings):

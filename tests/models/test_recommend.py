@@ -644,9 +644,9 @@ def test_what_a_user_without_training_ratings_has_seen_is_left_out():
 
 
 def test_users_of_another_type_are_worth_a_warning(ball):
-    with pytest.warns(UserWarning, match="no user is known: the users asked for are str, those of the fit int"):
+    with pytest.warns(UserWarning, match="no user is known: the users given are str, those of the fit int"):
         ball.recommend(["101"])
-    with pytest.warns(UserWarning, match="no item is known: the items asked for are str, those of the fit int"):
+    with pytest.warns(UserWarning, match="no item is known: the items given are str, those of the fit int"):
         ball.recommend([101], exclude=["1001"])
 
 

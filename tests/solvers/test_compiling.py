@@ -209,6 +209,14 @@ def test_compiling_is_said_once_on_stderr_when_it_happens_and_not_when_kernels_a
     assert not compiling.has_compiled()
 
 
+def test_without_a_compiler_it_is_said_that_there_must_be_one():
+    """Kernels name what only the processor has: as Python they mean nothing."""
+    code = "from boundrec import MBMF; MBMF(n_factors=2).fit([(1, 2), (2, 1)], [1, 2])"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("ImportError: NUMBA_DISABLE_JIT is set, but boundrec's kernels")
+
+
 def test_what_others_compile_is_not_said(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(compiling._notes, "compiles", False)
     assert runs(kernel(monkeypatch, tmp_path))

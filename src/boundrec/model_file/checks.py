@@ -45,6 +45,7 @@ def check_agreement(model: FactorisationModel) -> None:
     """
     _check_means(model)
     _check_widths(model)
+    _check_precision(model)
     if isinstance(model, BoundedModel):
         _check_ranges(model)
     if isinstance(model.fitted_.ranges, UnitRange):
@@ -123,6 +124,14 @@ def _check_widths(model: FactorisationModel) -> None:
         whole = n_averaged == 1
     if not whole or width != shared + n_averaged * model.n_factors:
         raise ValueError(f"its factors have {width} columns, which does not go with n_factors={model.n_factors!r}.")
+
+
+def _check_precision(model: FactorisationModel) -> None:
+    """The factors are of the type ``dtype``."""
+    types = {model.user_factors_.dtype.name, model.item_factors_.dtype.name}
+    if types != {np.dtype(model.dtype).name}:
+        dtype = np.dtype(model.dtype).name
+        raise ValueError(f"its factors are {' and '.join(sorted(types))}, which does not go with dtype={dtype!r}.")
 
 
 def _check_positive(name: str, values: Any) -> None:

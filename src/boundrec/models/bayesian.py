@@ -278,6 +278,9 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
             sides[f"{kind}s"] = replace(side, trained=side.trained | features.rows_for(side.ids)[1])
         return super()._learn(replace(start, **sides), held_out, callback)
 
+    def _bytes_of_rows(self, start: Fitted) -> int:
+        return super()._bytes_of_rows(start) * min(self.n_kept, self.most_iterations() - self._burn_in())
+
     def _links(self, side: Side, kind: str, start: Fitted) -> Links | None:
         """What is known of a side's rows besides their ratings, for its prior."""
         features, in_sets = self._features.get(kind), self._in_sets(kind, start)
@@ -377,11 +380,14 @@ class BayesianMBMF(KnowsChoices, defaults={"n_iter_no_change": None, "dtype": "f
         rows = _row_noise(ratings, weights > 0) if own else None
         return RatingNoise(weights, order, widths, scale.growth, rows)
 
+    def _burn_in(self) -> int:
+        """How many sweeps a fit from the start discards."""
+        return min(20, self.most_iterations() // 5) if self.burn_in is None else self.burn_in
+
     def _to_keep(self, start: Fitted, chain: Chain | None) -> tuple[int, Kept]:
         """How many sweeps are discarded, and room for the samples to keep, after those of a fit that goes on."""
         sweeps = self.most_iterations()
-        burn_in = min(20, sweeps // 5) if self.burn_in is None else self.burn_in
-        burn_in = 0 if chain else burn_in
+        burn_in = 0 if chain else self._burn_in()
         spaced = np.linspace(sweeps, burn_in, min(self.n_kept, sweeps - burn_in), endpoint=False)
         chosen = set(spaced.round().astype(int).tolist())
         shape = self.n_factors, len(chosen) + (len(chain.noise) if chain else 0)

@@ -298,8 +298,8 @@ class BoundedModel(RangeSettings, RatingModel):
 
     def check_settings(self) -> None:
         """Refuse settings that make no sense, with a sentence each."""
-        super().check_settings()
         check_count("n_factors", self.n_factors, 2)  # one factor leaves a sign and no angle (resolution A9)
+        super().check_settings()
         low, _ = self._declared()
         if self.link is not None and low is not None and low < 0:
             raise ValueError(

@@ -201,6 +201,8 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
         validation = None if held_out is None else self._validation(held_out, start)
         before, outcomes = self._learned, list[Outcome]()
         try:
+            if self._bytes_of_rows(start) > memory():  # a system may promise more than it has, and end who uses it
+                raise MemoryError
             for rng in self._generators():
                 outcomes.append(self._run(start, rng, validation, callback))
                 if not outcomes[-1].to_the_end:
@@ -216,6 +218,11 @@ class FactorisationModel(CommonSettings, RegressorMixin, BaseEstimator):
             self._learned = before
             raise
         return self
+
+    def _bytes_of_rows(self, start: Fitted) -> int:
+        """How much memory the factors of all rows take at least."""
+        n_rows = len(start.users.ids) + len(start.items.ids)
+        return n_rows * int(self.n_factors) * np.dtype(self.dtype).itemsize
 
     def _run(
         self, start: Fitted, rng: np.random.Generator, validation: Validation | None, callback: Callback | None
@@ -823,6 +830,14 @@ def with_factors(start: Fitted, learned: Learned, course: Course) -> Fitted:
     return replace(start, users=users, items=items, course=course, found={**start.found, **learned.found})
 
 
+def memory() -> float:
+    """Bytes of memory that this machine has, where it tells."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return np.inf
+
+
 def _is_true(answer: object) -> bool:
     """Whether a callback answers True, or NumPy's; anything else that counts as true may be there by accident."""
     return isinstance(answer, (bool, np.bool_)) and bool(answer)
@@ -871,7 +886,13 @@ def _warn_of_other_type(kind: str, column: Any, ids: IdIndex, codes: Codes) -> N
             first = int(first)
         asked, known = type(first).__name__, type(ids.ids.item(0)).__name__
         if asked != known:
-            warn(f"no {kind} is known: the {kind}s asked for are {asked}, those of the fit {known}.")
+            warn(f"no {kind} is known: the {kind}s given are {asked}, those of the fit {known}.")
+
+
+def warn_of_other_types(old: Ratings, new: Ratings) -> None:
+    """Say so where all users, or all items, of more ratings are new and of another type than those known."""
+    for kind, known, given in (("user", old.users, new.users), ("item", old.items, new.items)):
+        _warn_of_other_type(kind, given.ids, known, known.codes(given.ids))
 
 
 def _refuse_unknown(kind: str, ids: Any, codes: Codes) -> None:

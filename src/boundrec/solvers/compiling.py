@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from numba import njit, types
-from numba.core import event
+from numba.core import config, event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
+
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    raise ImportError("NUMBA_DISABLE_JIT is set, but boundrec's kernels run compiled alone: unset it.")
 
 #: Sums may be reordered and contracted by the compiler (once, when it compiles), but NaN and inf still count.
 MATHS = {"contract", "reassoc", "nsz", "arcp"}
