@@ -172,6 +172,21 @@ def test_an_exception_where_ratings_are_not_close_to_the_lower_end_counts_agains
     assert verdicts._rare(evidence(close, not_close, below("jester1", 0.0))).verdict == FAILS
 
 
+def test_shares_below_the_lower_end_are_judged_at_every_k():
+    some = [error("MBMF-n", 1.0, k=k, everywhere={"below": b, "above": 0.0}) for k, b in ((10, 0.02), (20, 0.001))]
+    found = verdicts._rare(evidence(*some, error("MBMF-n", 1.0, k=50, fold=1, everywhere={"below": 0.5, "above": 0.0})))
+    assert "Jester (K = 10, 20: 2, 0.1)" in found.measured
+    assert found.verdict == IN_PART
+
+
+def test_a_cell_that_is_in_the_plan_twice_counts_once():
+    twice = error("MBMF-n", 4.0, k=10)
+    some = [error("MBMF-n", 8.0, k=10, fold=1), *(error("MBMF-n", 6.0, k=k, fold=f) for k in (20, 50) for f in (0, 1))]
+    own = evidence(twice, twice, *some)
+    assert len(own.of("jester1")) == 6
+    assert verdicts._changes(own, "jester1")["MBMF-n"] == 0.0
+
+
 def test_most_metrics_are_not_all():
     assert verdicts._all_metrics(evidence(*of_jester(MBMF_n=1.0))).verdict == HOLDS
     high = [sigma(method, 9.0 if method in OURS else 1.0) for method in EIGHT]
