@@ -868,8 +868,9 @@ RULE = (
     "than half of them. Holds in part: in at least half. Does not hold: in fewer. Holds under some readings: in fewer, "
     "but all remarks of the study that the line names hold together under a reading of what the paper leaves open, "
     "though not under the preset. Errors are means over the folds that all methods have which are compared there; how "
-    "many stands in square brackets where it is not five. What a case is, and the limits that some lines name, are our "
-    "choices, and not all of them were made before the results were known."
+    "many stands in square brackets where it is not five, but where a line tells how errors change: by K on those "
+    "folds, by λ and α on the first. What a case is, and the limits that some lines name, are our choices, and not all "
+    "of them were made before the results were known."
 )
 TEXT = (
     "Every claim of abstract, contributions, experiments and discussion, in the paper's words; what was measured here; "
