@@ -187,6 +187,15 @@ def test_a_cell_that_is_in_the_plan_twice_counts_once():
     assert verdicts._changes(own, "jester1")["MBMF-n"] == 0.0
 
 
+def test_where_some_have_more_folds_than_others_their_best_on_all_of_these_is_told():
+    books = {"data": "bookcrossing_explicit"}
+    one = [error(m, 5.0, **books) for m in EIGHT]
+    more = [error(m, 4.0 if m == "MBMF-c" else 6.0, fold=f, **books) for m in ("MF", *OURS) for f in range(1, 5)]
+    found = verdicts._books(evidence(*one, *more)).measured
+    assert "On all 5 folds, which MF, MBMF-n and MBMF-c have, RMSE: MBMF-c (K = 10: 4.2" in found
+    assert "On all" not in verdicts._books(evidence(*one)).measured
+
+
 def test_most_metrics_are_not_all():
     assert verdicts._all_metrics(evidence(*of_jester(MBMF_n=1.0))).verdict == HOLDS
     high = [sigma(method, 9.0 if method in OURS else 1.0) for method in EIGHT]

@@ -216,12 +216,14 @@ def _best(evidence: Evidence, data: str, metric: str, among: Sequence[str] = EIG
     return {k: min(own, key=lambda m: sign * own[m]) for k, own in tables if set(OURS) < own.keys()}
 
 
-def _winners(evidence: Evidence, data: str, metric: str, among: Sequence[str] = EIGHT) -> str:
+def _winners(
+    evidence: Evidence, data: str, metric: str, among: Sequence[str] = EIGHT, ks: Sequence[int] = table3.FACTORS
+) -> str:
     """MBMF-c (K = 10, 20: 4.35, 4.33 [1])."""
     best, values = _best(evidence, data, metric, among), evidence.errors(data, metric, among)
     told = []
-    for method in dict.fromkeys(best.values()):
-        at = [k for k, winner in best.items() if winner == method]
+    for method in dict.fromkeys(best[k] for k in best if k in ks):
+        at = [k for k, winner in best.items() if winner == method and k in ks]
         figures = ", ".join(number(values[k][method]) + evidence.bracket(data, k, among) for k in at)
         told.append(f"{method} (K = {', '.join(map(str, at))}: {figures})")
     return ", ".join(told)
@@ -371,7 +373,8 @@ def _books(evidence: Evidence) -> Verdict:
             told.append(f"{PAPER_DATA[name].title}: {', '.join(both)}")
     remarks = ("BookCrossing: MBMF-c has the lowest RMSE and MAE", "BookCrossing: CCD++ has the highest F1")
     start = "Best of those that were run, where both forms were"
-    return judged(f"{start}. {'; '.join(told)}.", cases, evidence, *remarks)
+    more = "".join(_on_more_folds(evidence, name) for name in names)
+    return judged(f"{start}. {'; '.join(told)}.{more}", cases, evidence, *remarks)
 
 
 def _counts(evidence: Evidence) -> Verdict:
@@ -386,13 +389,18 @@ def _counts(evidence: Evidence) -> Verdict:
 
 
 def _on_more_folds(evidence: Evidence, data: str) -> str:
-    """The best of those methods alone that have more folds than all eight have, if both forms are among them."""
-    tables = {k: [m for m in EIGHT if len(evidence.folds(data, k, [m])) == table3.N_FOLDS] for k in table3.FACTORS}
-    some = [m for m in EIGHT if all(m in whole for whole in tables.values())]
-    if len(some) == len(EIGHT) or not set(OURS) < set(some):
-        return ""
-    told = "; ".join(f"{m.upper()}: {_winners(evidence, data, m, some)}" for m in table3.METRICS)
-    return f" On all {table3.N_FOLDS} folds, which {listed(some)} have, {told}."
+    """The best of those methods alone that have more folds than others that were run, if both forms are among them."""
+    where: dict[tuple[str, ...], list[int]] = {}
+    for k in table3.FACTORS:
+        run = [m for m in EIGHT if evidence.folds(data, k, [m])]
+        whole = tuple(m for m in run if len(evidence.folds(data, k, [m])) == table3.N_FOLDS)
+        if set(OURS) < set(whole) < set(run):
+            where.setdefault(whole, []).append(k)
+    told = ""
+    for some, ks in where.items():
+        best = "; ".join(f"{m.upper()}: {_winners(evidence, data, m, some, ks)}" for m in table3.METRICS)
+        told += f" On all {table3.N_FOLDS} folds, which {listed(some)} have, {best}."
+    return told
 
 
 def _changes(evidence: Evidence, data: str, among: Sequence[str] = EIGHT) -> dict[str, float]:
