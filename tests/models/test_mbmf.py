@@ -612,13 +612,6 @@ def test_ids_of_another_type_are_worth_a_warning():
         model.predict([("1", 1)])
 
 
-def test_more_ratings_with_ids_of_another_type_are_worth_a_warning():
-    model = MBMF(2, bounds=(1, 5), max_iter=1, random_state=0).fit([("a", 1), ("a", 2), ("b", 1)], [1, 2, 3])
-    with pytest.warns(UserWarning, match="no user is known: the users given are int, those of the fit str"):
-        model.partial_fit([(1, 1)], [3])
-    model.partial_fit([("c", 2)], [3])  # a new user among known items is no mistake
-
-
 @pytest.mark.parametrize(("model", "n_numbers"), [(MBMF, 5 * 2), (BayesianMBMF, 5 * 2 * 3)])
 def test_rows_that_no_memory_holds_are_refused_before_the_first_sweep(monkeypatch, model, n_numbers):
     settings = {"bounds": (1, 5), "max_iter": 4, "dtype": "float64", "random_state": 0}

@@ -889,12 +889,6 @@ def _warn_of_other_type(kind: str, column: Any, ids: IdIndex, codes: Codes) -> N
             warn(f"no {kind} is known: the {kind}s given are {asked}, those of the fit {known}.")
 
 
-def warn_of_other_types(old: Ratings, new: Ratings) -> None:
-    """Say so where all users, or all items, of more ratings are new and of another type than those known."""
-    for kind, known, given in (("user", old.users, new.users), ("item", old.items, new.items)):
-        _warn_of_other_type(kind, given.ids, known, known.codes(given.ids))
-
-
 def _refuse_unknown(kind: str, ids: Any, codes: Codes) -> None:
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:

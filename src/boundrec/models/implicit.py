@@ -28,14 +28,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Duplicates, Ends, Pairs, Ratings
 from boundrec.metrics import ndcg_at_k
 from boundrec.models import answers
-from boundrec.models.estimator import (
-    By,
-    Callback,
-    FactorisationModel,
-    check_names,
-    refuse_unknown_arguments,
-    warn_of_other_types,
-)
+from boundrec.models.estimator import By, Callback, FactorisationModel, check_names, refuse_unknown_arguments
 from boundrec.models.explain import Explanation, FeaturePart, RatingPart
 from boundrec.models.fit import Outcome, StoppingRule, Validation
 from boundrec.models.fitted import Fitted, FittedSide, learned
@@ -425,7 +418,6 @@ class ImplicitMBMF(RestSettings, FactorisationModel, defaults={"n_factors": 64, 
                 "has: call it on the model itself, or save the model with keep_ratings=True."
             )
         new = self._read_new(X, y, sample_weight)
-        warn_of_other_types(old, new)
         told = {kind: features_of_new(self, kind, features, f"{kind}_features") for kind, features in given.items()}
         ratings = old.with_new(new, "sum" if self.duplicates == "sum" else "last")
         users, items = (

@@ -27,7 +27,7 @@ from boundrec.data.ids import IdIndex
 from boundrec.data.ratings import Csr, Ratings
 from boundrec.models import answers
 from boundrec.models.bounded import BoundedModel
-from boundrec.models.estimator import FactorisationModel, check_names, warn_of_other_types
+from boundrec.models.estimator import FactorisationModel, check_names
 from boundrec.models.fitted import Fitted, FittedSide
 from boundrec.models.side_information import FittedLinks, counting
 from boundrec.notes import warn
@@ -176,7 +176,6 @@ class TakesNewRatings(BoundedModel):
                 "has: call it on the model itself, or save the model with keep_ratings=True."
             )
         new = self._read_new(X, y, sample_weight, lower, upper)
-        warn_of_other_types(old, new)
         told = {kind: self._read_features(kind, given_features[f"{kind}_features"]) for kind in ("user", "item")}
         grown = {"user": old.users.extended(new.users), "item": old.items.extended(new.items)}
         grown |= {kind: grown[kind].extended(known.ids) for kind, known in told.items() if known is not None}
